@@ -316,3 +316,24 @@ def test_pure_rooms_open_nothing_and_never_wait(room: str):
             found |= {(path.name, name) for name in names if name.split(".")[0] in forbidden and name not in harmless}
 
     assert not found
+
+
+@pytest.mark.parametrize("room", ["wire", "schema", "config"])
+def test_pure_rooms_ask_neither_clock_nor_disk_nor_environment(room: str):
+    """Moments, paths and variables are given to them as values; no file of theirs is an exception."""
+    modules_forbidden = {"os", "time", "random", "secrets", "tempfile", "shutil", "glob", "importlib", "signal"}
+    asked = {"expanduser", "exists", "is_file", "is_dir", "stat", "iterdir", "rglob", "mkdir", "unlink", "read_text"}
+    asked |= {"read_bytes", "write_text", "write_bytes", "now", "utcnow", "today", "Path.cwd", "Path.home"}
+    found = set()
+    for path in (PACKAGE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {(path.name, alias.name) for alias in node.names if alias.name in modules_forbidden}
+            elif isinstance(node, ast.ImportFrom) and node.module in modules_forbidden:
+                found.add((path.name, node.module))
+            elif isinstance(node, ast.Attribute) and asked & {node.attr, ast.unparse(node)}:
+                found.add((path.name, node.attr))
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "input"):
+                found.add((path.name, node.func.id))
+
+    assert not found

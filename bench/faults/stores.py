@@ -15,7 +15,6 @@ from toolcrib.config.foreign.plan import ImportRecord
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ResultsConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Environment
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
@@ -36,6 +35,7 @@ from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import Connection, Connections, Origins
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import FileLedger, LockFile, write_config
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.run_files import OwnRunFile, RunFiles

@@ -14,7 +14,6 @@ from typing import Any
 from toolcrib.catalog.pins import accept, comparison
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import ServerConfig, config_hash
-from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.events import drop
 from toolcrib.core.kinds import DiscoveryStatus
@@ -24,6 +23,7 @@ from toolcrib.server.identity.sign_in import SignIns, Tokens
 from toolcrib.server.router import Entering
 from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.site import WebPages
+from toolcrib.stores.paths import Environment
 
 AT = "2026-01-02T03:04:05Z"
 COMMAND = 'command = "sleep"\nargs = ["600"]\nenv = { API_TOKEN = "${API_TOKEN:-none}" }'

@@ -17,7 +17,7 @@ from typing import Any
 from costly import CASES
 
 from toolcrib import open_crib
-from toolcrib.config.references import Environment
+from toolcrib.stores.paths import Environment
 
 SERVER = Path(__file__).parent.parent / "backends" / "costly_stdio.py"
 TICK_S = 0.001

@@ -4,8 +4,8 @@ from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import ModelConfig, WorkspaceConfig
+from toolcrib.stores.paths import Environment
 
 
 def crib(folder, llm):

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.program import Program
 
 import toolcrib as library
-from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
+from toolcrib.stores.paths import Environment
 
 TURNCOAT = Path(__file__).resolve().parents[1] / "hostile" / "turncoat.py"
 TOOLS = {"read_only": "get_thing", "write": "set_thing", "admin": "drop_thing", "system": "run_command"}

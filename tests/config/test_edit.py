@@ -320,3 +320,12 @@ def test_a_server_that_loses_its_tools_does_not_take_a_neighbours_comment_along(
 
     assert '# the documentation\n[servers.docs]\nurl = "https://docs.example/mcp"\n' in edited
     assert merge(parse_toml(edited, "toolcrib.toml")).servers["time"] == ServerConfig("time", command="npx")
+
+
+def test_a_server_that_changes_its_kind_loses_all_that_went_with_the_other():
+    """Grants and limits of a program mean nothing for an address, and would be refused beside one."""
+    text = '[servers.a]\ncommand = "x"\nisolation = "confined"\nread = ["/a"]\nmemory = "2GB"\nrate = "1/s"\n'
+
+    edited = change_server(text, "a", {"url": "https://a.example/mcp"})
+
+    assert edited == '[servers.a]\nrate = "1/s"\nurl = "https://a.example/mcp"\n'

@@ -5,11 +5,8 @@ import pytest
 from toolcrib.config.merge import MergedOrigins, RuleSetting
 from toolcrib.config.model import Layer, Origin, Overruled, ServerConfig, ServerEntry, ToolConfig
 from toolcrib.config.rules import (
-    PREFERENCES,
-    SERVER_PREFERENCES,
     SERVER_RULES,
     SETTING_RULES,
-    TOOL_PREFERENCES,
     TOOL_RULES,
     PlaceRules,
     as_place,
@@ -22,7 +19,6 @@ from toolcrib.config.rules import (
     stricter_setting,
 )
 from toolcrib.config.sections import SecurityConfig
-from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel
 
@@ -91,20 +87,6 @@ def test_of_two_values_of_a_rule_the_stricter_counts(name, one, other, strictest
 def test_every_rule_stands_in_the_table_of_this_test():
     """A new one must say here what stricter means."""
     assert STRICTER.keys() == SETTING_RULES.keys()
-
-
-@pytest.mark.parametrize(
-    ("rules", "preferences", "known"),
-    [
-        (SETTING_RULES, PREFERENCES, SETTINGS.keys()),
-        (SERVER_RULES, SERVER_PREFERENCES, {key.field for key in SERVER_KEYS.values()}),
-        (TOOL_RULES, TOOL_PREFERENCES, {key.field for key in TOOL_KEYS.values()}),
-    ],
-)
-def test_every_key_of_the_configuration_is_a_rule_or_a_preference(rules, preferences, known):
-    """And none is both."""
-    assert rules.keys() | preferences == set(known)
-    assert not rules.keys() & preferences
 
 
 SERVER_ROWS = [

@@ -8,11 +8,11 @@ from tests.fleet.running import until
 
 from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
-from toolcrib.config.references import Environment as Around
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.crib.assemble import as_loaded, open_crib
 from toolcrib.stores.lockfile import MemoryRecords
+from toolcrib.stores.paths import Environment as Around
 
 
 async def test_records_in_memory_are_changed_one_at_a_time():

@@ -13,13 +13,13 @@ from tests.fleet.engines import a_redis
 import toolcrib
 from toolcrib.calls.metrics import exposition
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.backend import find_backend, replica_name
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.database import find_store
 from toolcrib.stores.redis.engine import RedisSettings, find_redis
 

@@ -11,13 +11,13 @@ from toolcrib.config.explain import explain
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.library import make_answerer, make_library
 from toolcrib.knowledge.library import own_documents
 from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.local import kb_path
+from toolcrib.stores.paths import Environment
 
 
 async def test_toolcribs_own_documentation_can_be_searched_at_once(tmp_path):

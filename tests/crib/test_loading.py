@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.assemble import as_loaded
 from toolcrib.crib.loading import load
+from toolcrib.stores.paths import Environment
 
 RULES = """\
 [serve]

@@ -11,7 +11,6 @@ from toolcrib.config.explain import explain
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ConnectConfig, ServerConfig
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.references import Environment, for_network
 from toolcrib.config.sections import (
     AuthConfig,
     EmbedderConfig,
@@ -31,6 +30,7 @@ from toolcrib.knowledge.survey import Adding, Page
 from toolcrib.platform.supply import PlatformSupply
 from toolcrib.project.checks import check_network
 from toolcrib.server.identity.authentication import AuthContext, make_authentication
+from toolcrib.stores.paths import Environment, for_network
 
 SECRET = "me:very-hidden-word"
 OUT = "https://out.example"

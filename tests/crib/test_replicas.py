@@ -9,7 +9,6 @@ from tests.doubles.coordination import MemoryHub
 from tests.doubles.replicas import Common, replica, so
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditStatus
 from toolcrib.core.errors import StoreUnavailable
@@ -18,6 +17,7 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.replicas import Fleet, SharedEngine, join_fleet
 from toolcrib.server.app import probe_routes, readiness
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.shared import agree_on_secret
 
 GOOD = AuditStatus(enabled=True, opened=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, IsolationConfig, KbConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.call import ToolCall, ToolResult
@@ -15,6 +14,7 @@ from toolcrib.core.source import Listing
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.sources import SourceMaker
+from toolcrib.stores.paths import Environment
 
 ENV = {"KB_KEY": "sesame-of-the-model-1", "EMBED_KEY": "sesame-of-the-embedder-2"}
 

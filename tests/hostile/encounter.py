@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib.config.references import Environment
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.verify import verify
+from toolcrib.stores.paths import Environment
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"
 CALL_S = 2.0

@@ -13,8 +13,8 @@ from tests.hostile.conftest import HostileServer
 
 import toolcrib
 from toolcrib.catalog.entries import missing_servers
-from toolcrib.config.references import Environment
 from toolcrib.core.events import Event
+from toolcrib.stores.paths import Environment
 
 Hostile = Callable[[str], HostileServer]
 

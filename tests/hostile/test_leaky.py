@@ -16,7 +16,6 @@ from tests.hostile import leaky
 from tests.server.rest.api import Api, owner_token
 
 from toolcrib.calls.results.shown import call_result
-from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.window import ProfileView
@@ -24,6 +23,7 @@ from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import StdioDoor
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import ask, in_order
+from toolcrib.stores.paths import Environment
 from toolcrib.testing import RecordingChannel
 
 LEAKY = Path(leaky.__file__)

@@ -13,10 +13,10 @@ import pytest
 
 import toolcrib
 from toolcrib.catalog.pins import accept, comparison
-from toolcrib.config.references import Environment
 from toolcrib.core import events
 from toolcrib.core.events import Event
 from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.paths import Environment
 
 SCRIPT = Path(__file__).resolve().parent / "turncoat.py"
 SETTINGS = "[kb]\nenabled = false\n[catalog]\ngrace = 150\n[connect]\nattempts = 2\ndelays = [0, 0]\n"

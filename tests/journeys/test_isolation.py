@@ -10,11 +10,11 @@ from tests.fleet import servers
 from tests.fleet.install import FLEET
 from tests.journeys.workshop import make_repository
 
-from toolcrib.config.references import Environment
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.assemble import open_crib
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import measure
+from toolcrib.stores.paths import Environment
 from toolcrib.transports.process.spawn import Spawner
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet

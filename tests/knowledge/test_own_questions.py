@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
 from toolcrib.crib.library import make_library
 from toolcrib.knowledge.answer import NOTHING, Answerer
 from toolcrib.knowledge.retrieve import Search
+from toolcrib.stores.paths import Environment
 
 ANSWERED = [
     ("How do I add a server?", "import.md", [r"`toolcrib servers add time -- uvx mcp-server-time`", r"address"]),

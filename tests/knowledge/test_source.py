@@ -5,11 +5,11 @@ import sys
 
 from toolcrib import open_crib, tool
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
 from toolcrib.core.call import ToolCall
 from toolcrib.core.source import Listing
 from toolcrib.crib.knowledge import make_knowledge
+from toolcrib.stores.paths import Environment
 
 LOADED = """
 import asyncio, sys

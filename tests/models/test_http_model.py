@@ -6,7 +6,6 @@ import pytest
 from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib.core.errors import ConfigError, SourceError, SourceUnavailable
-from toolcrib.models import http_model
 from toolcrib.models.api import Lines, ModelSettings
 from toolcrib.models.choose import APIS
 from toolcrib.models.http_model import HttpModel
@@ -34,8 +33,8 @@ HI = ModelRequest([user("Hi")], "Be kind.", max_tokens=99)
 CALLS = Step("Looking.", (("files__read", {"path": "a", "deep": {"n": [1, 2]}}), ("clock_now", {})))
 
 
-def model(provider, llm, timeout_s=150.0):
-    return HttpModel(ModelSettings(provider, "small", llm.url, SECRET, timeout_s))
+def model(provider, llm, timeout_s=150.0, **limits):
+    return HttpModel(ModelSettings(provider, "small", llm.url, SECRET, timeout_s), **limits)
 
 
 async def said(model, request=HI):
@@ -246,10 +245,9 @@ async def test_what_a_provider_repeats_of_the_key_is_not_told():
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_an_answer_without_end_is_ended(monkeypatch, stream):
-    monkeypatch.setattr(http_model, "ANSWER_MAX", 2000)
+async def test_an_answer_without_end_is_ended(stream):
     with LlmDouble(Step("word " * 1000)) as llm, pytest.raises(SourceError, match="more than 2000 bytes"):
-        await said(model("anthropic", llm), ModelRequest([user("Hi")], stream=stream))
+        await said(model("anthropic", llm, answer_max=2000), ModelRequest([user("Hi")], stream=stream))
 
 
 async def test_a_busy_provider_that_names_no_number_of_seconds_is_asked_again():

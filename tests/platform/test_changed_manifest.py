@@ -9,7 +9,6 @@ from tests.cli.program import Program
 from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import PlatformConfig, SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.kinds import HoldReason
@@ -17,6 +16,7 @@ from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.platform.gateway import NAME
 from toolcrib.server.views.servers import server_views
+from toolcrib.stores.paths import Environment
 
 TOKEN = "the-platform-token"
 

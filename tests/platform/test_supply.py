@@ -8,10 +8,10 @@ from tests.platform.fake_gateway import jwt, serving
 from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import PlatformConfig
 from toolcrib.crib.assemble import open_crib
 from toolcrib.platform.gateway import NAME
+from toolcrib.stores.paths import Environment
 
 TOKEN = jwt(sub="crib")
 

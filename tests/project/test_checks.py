@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig, StoreConfig
 from toolcrib.crib.library import make_library
 from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.project import checks
 from toolcrib.project.checks import check_knowledge
+from toolcrib.stores.paths import Environment
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from tests.config.test_jsonc_edit import documents
 
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.project.connecting import (
     ClientFile,
@@ -20,6 +19,7 @@ from toolcrib.project.connecting import (
     replaceable,
     standings,
 )
+from toolcrib.stores.paths import Environment
 
 STDIO = Launch(("/bin/toolcrib", "stdio"))
 HTTP = Launch(url="http://127.0.0.1:7337/mcp")

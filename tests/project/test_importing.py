@@ -9,7 +9,6 @@ import pytest
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import CallerError, ConfigError
 from toolcrib.project.importing import (
     ImportPlan,
@@ -20,6 +19,7 @@ from toolcrib.project.importing import (
     import_target,
     take_over,
 )
+from toolcrib.stores.paths import Environment
 
 SECRET = "sk-0123456789abcdef"
 

@@ -11,7 +11,6 @@ from tests.fleet.engines import a_postgres
 from toolcrib.catalog.recorded import Named
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import Config, config_hash
-from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
@@ -20,6 +19,7 @@ from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.project.known import ProjectPlace, ProjectState, elsewhere, named_natives
 from toolcrib.project.project import Project, project_id
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.lock import PgLedger
 

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.references import Environment
 from toolcrib.core.events import Event
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
-from toolcrib.project import projects as room
 from toolcrib.project.project import Project, project_id
 from toolcrib.project.projects import DOSSIERS_KEPT, Projects, as_known, remember
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import KnownProject, ProjectFile
 
 
@@ -48,12 +47,11 @@ async def test_only_the_projects_asked_for_last_are_kept_in_mind(served: Project
     assert again[1].etag == first[0].etag
 
 
-async def test_a_project_is_noted_with_the_file_that_was_named(served: Project, file: ProjectFile, monkeypatch):
+async def test_a_project_is_noted_with_the_file_that_was_named(served: Project, file: ProjectFile):
     """So that it is read the same way the next time."""
-    monkeypatch.setattr(room, "NOTED_AFTER_S", 0)
     served.chosen = "toolcrib.toml"
 
-    await remember(served, file, lambda event: None)
+    await remember(served, file, lambda event: None, after_s=0)
     (known,) = file.read()
 
     assert (known.id, known.directory) == (served.id, str(served.around.cwd))
@@ -61,14 +59,13 @@ async def test_a_project_is_noted_with_the_file_that_was_named(served: Project, 
     assert as_known(served).name == "mine"
 
 
-async def test_trouble_with_noting_is_told_and_no_more(served: Project, file: ProjectFile, monkeypatch):
+async def test_trouble_with_noting_is_told_and_no_more(served: Project, file: ProjectFile):
     """Nobody needs the note."""
-    monkeypatch.setattr(room, "NOTED_AFTER_S", 0)
     told: list[Event] = []
     file.path.parent.mkdir()
     file.path.mkdir()
 
-    await remember(served, file, told.append)
+    await remember(served, file, told.append, after_s=0)
 
     assert [(event.name, event.level) for event in told] == [("projects.not.noted", "debug")]
 

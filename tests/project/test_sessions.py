@@ -14,7 +14,6 @@ from tests.cli.program import TINY
 from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
-from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.events import Emit, Event, Stay, drop
@@ -34,6 +33,7 @@ from toolcrib.project.sessions import (
     UnknownSession,
     working,
 )
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import ProjectFile, UnknownProject
 
 ME = Caller("me", "local", EVERYTHING)

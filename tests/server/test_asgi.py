@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import toolcrib
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.server.asgi import AsgiApp, split_path
+from toolcrib.stores.paths import Environment
 from toolcrib.transports.http.limits import HttpLimits
 
 TOKEN = "a-token-of-my-own-choosing"

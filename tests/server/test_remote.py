@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, OWNER_ID, Caller
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.server.identity.run_proof import KEPT_S, PREFIX, RunProof
 from toolcrib.server.remote import Remote, open_remote
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.transports.http.guard import GuardPolicy
 from toolcrib.transports.http.server import Exchange, HttpServer, Request

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 import toolcrib
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.server.serve import Serving
+from toolcrib.stores.paths import Environment
 from toolcrib.transports.http.client import HttpPool
 
 TOKEN = "a-token-of-my-own-choosing"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ToolcribError
 from toolcrib.crib.loading import load, user_rules
 from toolcrib.isolate.proof import recall
@@ -21,6 +20,7 @@ from toolcrib.stores.audit.note import HeadNote
 from toolcrib.stores.files import read_bytes, read_named
 from toolcrib.stores.foreign import Connections, Origins
 from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import ProjectFile
 from toolcrib.stores.sqlite_file import unusable
 

@@ -7,12 +7,12 @@ import pytest
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import ProfileConfig, ProfileTool, WorkspaceConfig
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.call import Budget, Spent, SubAgentReport, SubAgentTask
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.window import ProfileSettings, ProfileView
+from toolcrib.stores.paths import Environment
 
 
 @dataclass

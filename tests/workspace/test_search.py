@@ -72,7 +72,7 @@ def engines(corpus, programs, workers):
 
     return {
         "python": SearchTools(root, programs, scan_here, may_use_ripgrep=False),
-        "worker": SearchTools(root, programs, scan_in(workers), may_use_ripgrep=False),
+        "worker": SearchTools(root, programs, scan_in(workers), may_use_ripgrep=False, timeout_s=4.0),
         "ripgrep": SearchTools(root, programs, scan_here),
     }
 
@@ -106,9 +106,8 @@ async def test_what_not_every_engine_knows_is_refused_by_both(engines, pattern):
             await tools.search({"pattern": pattern})
 
 
-async def test_a_pattern_that_never_ends_is_ended(engines, corpus, monkeypatch):
+async def test_a_pattern_that_never_ends_is_ended(engines, corpus):
     """ripgrep does not mind; Python would take longer than the world is old."""
-    monkeypatch.setattr("toolcrib.workspace.search.TIMEOUT_S", 4.0)
     (corpus / "trap.txt").write_text("a" * 60 + "!\n")
     question = {"pattern": "(a+)+$", "path": "trap.txt"}
     quick = await engines["ripgrep"].search(question)

@@ -11,10 +11,9 @@ from toolcrib.core.call import SILENT, ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
 from toolcrib.core.tool import Tool
 from toolcrib.models.talk import ToolAnswer, ToolRequest
-from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule, NameTable, view_with_names
-from toolcrib.schema.dialects.offer import Definition, Dialect, DialectOffer, Options, Shown, one_by_one
+from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule
+from toolcrib.schema.dialects.offer import Definition, Dialect, DialectOffer, Options, Shown, one_by_one, view_in
 from toolcrib.schema.dialects.openai import SUBSET
-from toolcrib.schema.dialects.reduce import ReducedSchema
 from toolcrib.schema.dialects.subset import Subset
 
 
@@ -46,11 +45,7 @@ def framework(
     name: str, *, names: NameRule = TOOL_NAMES, parameters: NameRule = PARAMETER_NAMES, subset: Subset = SUBSET
 ) -> Dialect:
     """How a framework wants tools; schemas are such that any provider it may talk to takes them."""
-
-    def view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
-        return view_with_names(tool.input_schema, subset, parameters)
-
-    return Dialect(name, view, _define, one_by_one, names=names)
+    return Dialect(name, view_in(subset, parameters), _define, one_by_one, names=names)
 
 
 def without(rule: NameRule, *reserved: str) -> NameRule:

@@ -11,8 +11,9 @@ from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import SecurityConfig
+from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import InvalidName, nearest
-from toolcrib.core.kinds import DiscoveryStatus, Policy
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import split_name
 
 
@@ -117,7 +118,7 @@ def _with_rules(story: Explanation, route: Route, shelf: ServerShelf | None, sec
     if route.held:
         todo = f"Look at it with `toolcrib diff {route.name}`, accept it with `toolcrib approve {route.name}`."
         return Explanation(route.name, ToolVerdict.HELD, (*reasons, f"It is in quarantine: {route.held}."), todo, facts)
-    if route.policy == Policy.DENY:
+    if decided_by(route.policy) is Decision.DENIED:
         return Explanation(route.name, ToolVerdict.DENIED, reasons, f"Run `toolcrib policy {route.name} allow`.", facts)
     return replace(story, reasons=reasons, facts=facts)
 

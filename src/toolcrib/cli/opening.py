@@ -11,7 +11,6 @@ from toolcrib.cli.failures import unknown_server
 from toolcrib.cli.invoke import Options
 from toolcrib.cli.logs import Log, one_shot_log
 from toolcrib.config.lock import LockStore, Record
-from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import InvalidName, ToolcribError
@@ -24,6 +23,7 @@ from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.project.running import assemble_configured
 from toolcrib.server.views.servers import is_unasked
 from toolcrib.stores.access_tokens import TokenBook
+from toolcrib.stores.paths import Environment
 
 PATIENCE_S = 0.4
 TICK_S = 0.2

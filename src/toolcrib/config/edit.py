@@ -8,15 +8,14 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import fields
 from typing import Any
 
-from toolcrib.config.importers import find_servers, parse_mcp_servers, value_at
+from toolcrib.config.importers import find_servers, parse_mcp_servers
 from toolcrib.config.jsonc import has_comments, read_jsonc
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.positions import toml_headers
-from toolcrib.config.tables import SERVER_KEYS, TOOL_KEYS
-from toolcrib.config.values import timeout_s
+from toolcrib.config.positions import toml_headers, value_at
+from toolcrib.config.tables import LOST_WITH, SERVER_KEYS, TOOL_KEYS
+from toolcrib.config.values import as_written, timeout_s
 from toolcrib.core.errors import ConfigError, did_you_mean
-from toolcrib.core.limits import Rate
 from toolcrib.core.names import to_server_name
 
 _JSON_KEYS = ("command", "args", "env", "cwd", "url", "headers", "description")
@@ -149,15 +148,7 @@ def _in_toml(value: Any) -> Any:
         table = tomlkit.inline_table()
         table.update(value)
         return table
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, Rate):
-        return str(value)
-    return dict(value) if isinstance(value, Mapping) else value
+    return as_written(value)
 
 
 def _remove_from_toml(text: str, name: str) -> str:
@@ -224,8 +215,7 @@ def _change_in_toml(text: str, name: str, changes: Mapping[str, Any]) -> str:
 
 def _with_kind(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     """A server that changes its kind loses what went with the other one."""
-    lost = {"url": ("command", "args", "cwd", "env", "type"), "command": ("url", "headers", "type")}
-    gone = next((keys for key, keys in lost.items() if changes.get(key) is not None), ())
+    gone = next(((*keys, "type") for kind, keys in LOST_WITH.items() if changes.get(kind) is not None), ())
     return dict.fromkeys(gone) | dict(changes)
 
 
@@ -260,8 +250,8 @@ def _in_foreign_words(changes: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "call_timeout" in changes:
         timeout = changes["call_timeout"]
         wanted["timeout"] = None if timeout is None else int(timeout_s(timeout) * 1000)
-    for key in changes:
-        if key not in (*_JSON_KEYS, "type", "enabled", "call_timeout"):
+    for key, value in changes.items():
+        if value is not None and key not in (*_JSON_KEYS, "type", "enabled", "call_timeout"):
             raise ConfigError(f"An mcpServers file has no place for {key}.", where=where, hint=_NEEDS_TOML)
     if wanted.get("url") is not None:
         wanted |= {"type": "http", "serverUrl": None, "httpUrl": None, "transport": None}
@@ -270,19 +260,24 @@ def _in_foreign_words(changes: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _add_to_json(text: str, server: ServerConfig, where: str) -> str:
     root, servers = _open_json(text if text.strip() else '{"mcpServers": {}}', where)
-    servers[server.name] = _json_entry(server, where)
+    _check_fits_json(server, where)
+    servers[server.name] = mcp_entry(server)
     return _dump(root)
 
 
-def _json_entry(server: ServerConfig, where: str) -> dict[str, Any]:
+def _check_fits_json(server: ServerConfig, where: str) -> None:
     default = ServerConfig(server.name)
     for field in fields(server):
         if field.name not in _JSON_FIELDS and getattr(server, field.name) != getattr(default, field.name):
             hint = "Put the server into a toolcrib.toml."
             raise ConfigError(f"An mcpServers file has no place for {field.name}.", where=where, hint=hint)
+
+
+def mcp_entry(server: ServerConfig) -> dict[str, Any]:
+    """The server as an ``mcpServers`` file has it, as far as such a file can say it."""
     entry: dict[str, Any] = {"type": "http"} if server.url else {}
-    entry |= {key: _plain(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
-    if server.call_timeout_s != default.call_timeout_s:
+    entry |= {key: as_written(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
+    if server.call_timeout_s != ServerConfig("").call_timeout_s:
         entry["timeout"] = int(server.call_timeout_s * 1000)
     return entry if server.enabled else entry | {"disabled": True}
 

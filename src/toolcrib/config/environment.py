@@ -10,8 +10,8 @@ from typing import Any
 
 from toolcrib.config.model import Layer, Origin, ServerEntry
 from toolcrib.config.positions import PlacedValues
-from toolcrib.config.tables import SETTINGS, mismatch_error
-from toolcrib.config.values import Mismatch, Reader, address, timeout_s
+from toolcrib.config.tables import SERVER_KEYS, SETTINGS, mismatch_error
+from toolcrib.config.values import Mismatch, Reader, address, flag
 from toolcrib.core.errors import ConfigError, InvalidName
 from toolcrib.core.names import check_server_name
 
@@ -65,9 +65,11 @@ def _entry(name: str, env: Mapping[str, str], declared: Mapping[str, str]) -> Se
         if env.get(f"{prefix}_API_KEY"):
             fields["headers"] = {"Authorization": f"Bearer ${{{prefix}_API_KEY}}"}
             origins["headers.Authorization"] = _origin(f"{prefix}_API_KEY")
-    for suffix, (key, field, read) in _ADJUSTMENTS.items():
-        if written := env.get(f"{prefix}{suffix}", "").strip():
-            fields[field], origins[key] = _read(f"{prefix}{suffix}", written, read), _origin(f"{prefix}{suffix}")
+    for suffix, word in _ADJUSTMENTS.items():
+        variable, key = f"{prefix}{suffix}", SERVER_KEYS[word]
+        if written := env.get(variable, "").strip():
+            read = _word if key.read is flag else key.read
+            fields[key.field], origins[word] = _read(variable, written, read), _origin(variable)
     return ServerEntry(fields, _origin(f"{prefix}_MCP_URL"), origins, adjusts=True)
 
 
@@ -78,11 +80,11 @@ def _word(value: str) -> bool:
         raise Mismatch("true or false", value) from None
 
 
-_ADJUSTMENTS: Mapping[str, tuple[str, str, Reader]] = {
-    "_MCP_ENABLED": ("enabled", "enabled", _word),
-    "_MCP_TIMEOUT": ("call_timeout", "call_timeout_s", timeout_s),
-    "_MCP_CONNECT_TIMEOUT": ("connect_timeout", "connect_timeout_s", timeout_s),
-    "_MCP_DISCOVERY_TIMEOUT": ("discovery_timeout", "discovery_timeout_s", timeout_s),
+_ADJUSTMENTS = {
+    "_MCP_ENABLED": "enabled",
+    "_MCP_TIMEOUT": "call_timeout",
+    "_MCP_CONNECT_TIMEOUT": "connect_timeout",
+    "_MCP_DISCOVERY_TIMEOUT": "discovery_timeout",
 }
 
 

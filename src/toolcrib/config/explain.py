@@ -1,18 +1,26 @@
 """Where each setting came from, for ``toolcrib config show --origin``; secrets are masked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from toolcrib.config.merge import section_of
-from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
-from toolcrib.config.positions import dotted
+from toolcrib.config.keys import Key, Secrecy
+from toolcrib.config.model import DEFAULT, Config, ServerConfig
+from toolcrib.config.positions import KeyPath, dotted
 from toolcrib.config.rules import PER_KEY, is_stricter_policy, policy_said
-from toolcrib.config.secrets import shown_args, shown_entry, shown_url
-from toolcrib.config.sections import EmbedderConfig, ProfileConfig
-from toolcrib.config.tables import EMBEDDER_KEYS, PROFILE_KEYS, PROFILE_TOOL_KEYS, SERVER_KEYS, SETTINGS, TOOL_KEYS
-from toolcrib.core.limits import Rate
+from toolcrib.config.secrets import masked
+from toolcrib.config.sections import ProfileConfig
+from toolcrib.config.tables import (
+    EMBEDDER_KEYS,
+    PROFILE_KEYS,
+    PROFILE_TOOL_KEYS,
+    SERVER_KEYS,
+    SETTINGS,
+    TOOL_KEYS,
+    setting_of,
+)
+from toolcrib.config.values import as_written
 from toolcrib.core.view import View
 
 
@@ -63,70 +71,44 @@ def _parts(name: str) -> tuple[str, str]:
 
 def _general(config: Config) -> Iterator[tuple[str, Any]]:
     for name, key in SETTINGS.items():
-        table = section_of(name)
-        value = getattr(getattr(config, table) if table else config, key.field)
+        value = setting_of(config, name)
         if name == "kb.embedders":
             yield name, sorted(value)
-            yield from _embedders(value)
+            for embedder, wanted in value.items():
+                yield from _written(("kb", "embedders", embedder), wanted, EMBEDDER_KEYS, ("", 0))
         elif name in PER_KEY:
-            yield name, _plain(value)
+            yield name, as_written(value)
             yield from ((dotted((*name.split("."), pattern)), said) for pattern, said in value.items())
         else:
-            yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
-
-
-def _embedders(embedders: Mapping[str, EmbedderConfig]) -> Iterator[tuple[str, Any]]:
-    for name, embedder in embedders.items():
-        for word, key in EMBEDDER_KEYS.items():
-            if (value := getattr(embedder, key.field)) not in ("", 0):
-                yield dotted(("kb", "embedders", name, word)), _masked(key.field, value)
+            yield name, as_written(masked(key.mask, value))
 
 
 def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:
     path = ("servers", server.name)
-    for name, key in SERVER_KEYS.items():
-        value: Any = getattr(server, key.field, None)
-        if key.field in {"env", "headers"}:
-            yield from ((dotted((*path, name, part)), shown_entry(part, text)) for part, text in value.items())
-        elif value not in (None, (), ""):
-            yield dotted((*path, name)), _masked(key.field, value)
-    for tool_name, tool in server.tools.items():
-        yield from _tool((*path, "tools", tool_name), tool)
+    yield from _written(path, server, SERVER_KEYS, (None, (), ""))
+    for name, tool in server.tools.items():
+        yield from _written((*path, "tools", name), tool, TOOL_KEYS, (None, {}))
 
 
-def _tool(path: tuple[str, ...], tool: ToolConfig) -> Iterator[tuple[str, Any]]:
-    for name, key in TOOL_KEYS.items():
-        value = getattr(tool, key.field)
-        if value not in (None, {}):
-            yield dotted((*path, name)), _plain(value)
+def _profile(path: KeyPath, profile: ProfileConfig) -> Iterator[tuple[str, Any]]:
+    yield from _written(path, profile, PROFILE_KEYS, (None, ()))
+    for name, change in profile.change.items():
+        yield from _written((*path, "change", name), change, PROFILE_TOOL_KEYS, ("", (), {}))
 
 
-def _profile(path: tuple[str, ...], profile: ProfileConfig) -> Iterator[tuple[str, Any]]:
-    for name, key in PROFILE_KEYS.items():
-        value = getattr(profile, key.field)
-        if value not in (None, ()):
-            yield dotted((*path, name)), _plain(value)
-    for tool, change in profile.change.items():
-        for name, key in PROFILE_TOOL_KEYS.items():
-            value = getattr(change, key.field)
-            if value not in ("", (), {}):
-                yield dotted((*path, "change", tool, name)), _plain(value)
-
-
-def _masked(field: str, value: Any) -> Any:
-    if field == "args":
-        return shown_args(value)
-    return shown_url(value) if field in ("url", "proxy") else _plain(value)
+def _written(
+    path: KeyPath, holder: object, keys: Mapping[str, Key], unsaid: Collection[Any]
+) -> Iterator[tuple[str, Any]]:
+    """The keys of a table that say something; of those whose entries may be secret, each entry by itself."""
+    for name, key in keys.items():
+        value = getattr(holder, key.field, None)
+        shown: Any = None if value is None else as_written(masked(key.mask, value))
+        if key.mask is Secrecy.ENTRIES:
+            yield from ((dotted((*path, name, part)), text) for part, text in shown.items())
+        elif value not in unsaid:
+            yield dotted((*path, name)), shown
 
 
 def _text(value: Any) -> str:
-    plain = _plain(value)
+    plain = as_written(value)
     return ", ".join(map(str, plain)) if isinstance(plain, list) else str(plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, Rate):
-        return str(value)
-    return dict(value) if isinstance(value, Mapping) else value

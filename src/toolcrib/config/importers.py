@@ -10,8 +10,8 @@ from typing import Any
 from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
-from toolcrib.config.positions import KeyPath, PlacedValues, dotted
-from toolcrib.config.tables import SERVER_KEYS, Key, check_table, check_transport, read_keys, read_value
+from toolcrib.config.positions import KeyPath, PlacedValues, dotted, value_at
+from toolcrib.config.tables import SERVER_KEYS, check_table, check_transport, read_keys, read_value
 from toolcrib.config.values import Mismatch, flag
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.names import to_server_name
@@ -19,7 +19,7 @@ from toolcrib.core.names import to_server_name
 SERVER_TABLES: tuple[KeyPath, ...] = (("mcpServers",), ("servers",), ("mcp", "servers"))
 
 _SAME = ("type", "command", "args", "env", "cwd", "url", "headers", "enabled", "description")
-_KEYS: Mapping[str, Key] = {name: SERVER_KEYS[name] for name in _SAME}
+_KEYS = {name: SERVER_KEYS[name] for name in _SAME}
 _RENAMED = {"transport": "type", "serverUrl": "url", "httpUrl": "url"}
 _SHOWN_AS = {**_RENAMED, "timeout": "call_timeout", "disabled": "enabled"}
 _NOT_READ = ("envFile", "headersHelper")
@@ -54,13 +54,6 @@ def _is_toolcrib(name: str, entry: ServerEntry) -> bool:
 def find_servers(root: object) -> KeyPath | None:
     """Where in the file the servers stand."""
     return next((path for path in SERVER_TABLES if value_at(root, path) is not None), None)
-
-
-def value_at(root: object, path: KeyPath) -> Any:
-    """What stands at a path; ``None`` where nothing does."""
-    for key in path:
-        root = root.get(key) if isinstance(root, Mapping) else None
-    return root
 
 
 def _refuse_repeated(written: PlacedValues, servers: KeyPath) -> None:
@@ -127,7 +120,8 @@ def _foreign_timeout_s(value: object) -> float:
 
 def _of_one_kind(fields: dict[str, Any]) -> dict[str, Any]:
     """Without the fields that mean nothing for this kind of server."""
-    meaningless = ("args", "cwd", "env") if "url" in fields else ("headers",)
+    other = "command" if "url" in fields else "url"
+    meaningless = {key.field for key in _KEYS.values() if key.goes_with == other}
     return {key: value for key, value in fields.items() if key not in meaningless}
 
 

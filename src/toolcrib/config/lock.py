@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
@@ -183,20 +183,9 @@ def age_s(record: Record, now: datetime) -> float | None:
 
 
 def _to_record(name: str, stored: _StoredRecord) -> Record:
-    return Record(
-        server=name,
-        status=stored.status,
-        tools=stored.tools,
-        last_discovery=stored.last_discovery,
-        error=stored.error,
-        config_hash=stored.config_hash,
-        era=stored.era,
-        ttl_s=stored.ttl_s,
-        problems=stored.problems,
-        pins={name: Pin(pin.hash, pin.identity, pin.at, pin.definition) for name, pin in (stored.pins or {}).items()},
-        entry=stored.entry or "",
-        others=stored.others or {},
-    )
+    said = {key: value for key, value in structs.asdict(stored).items() if value is not UNSET}
+    pins = {name: Pin(**structs.asdict(pin)) for name, pin in (stored.pins or {}).items()}
+    return Record(name, **said | {"pins": pins})
 
 
 def _to_answers(stored: Mapping[str, Mapping[str, _StoredAnswer]]) -> Answers:
@@ -217,19 +206,15 @@ def _to_stored_answers(approvals: Answers) -> dict[str, dict[str, _StoredAnswer]
 
 
 def _to_stored(record: Record) -> _StoredRecord:
-    return _StoredRecord(
-        status=record.status,
-        last_discovery=record.last_discovery,
-        error=record.error,
-        config_hash=record.config_hash,
-        era=record.era,
-        ttl_s=None if record.ttl_s is None else float(record.ttl_s),
-        problems=record.problems,
-        tools=tuple(_in_order(tool) for tool in sorted(record.tools, key=_name)),
-        pins={name: _to_stored_pin(record.pins[name]) for name in sorted(record.pins)} or UNSET,
-        entry=record.entry or UNSET,
-        others={key: _in_order(record.others[key]) for key in sorted(record.others)} or UNSET,
-    )
+    said = {name: getattr(record, name) for name in _StoredRecord.__struct_fields__}
+    said |= {
+        "ttl_s": None if record.ttl_s is None else float(record.ttl_s),
+        "tools": tuple(_in_order(tool) for tool in sorted(record.tools, key=_name)),
+        "pins": {name: _to_stored_pin(record.pins[name]) for name in sorted(record.pins)} or UNSET,
+        "entry": record.entry or UNSET,
+        "others": {key: _in_order(record.others[key]) for key in sorted(record.others)} or UNSET,
+    }
+    return _StoredRecord(**said)
 
 
 def _to_stored_pin(pin: Pin) -> _StoredPin:

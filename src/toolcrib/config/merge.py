@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from toolcrib.config.keys import Stricter
 from toolcrib.config.model import (
     DEFAULT,
-    SECTIONS,
     Config,
     Layer,
     Origin,
@@ -26,12 +26,11 @@ from toolcrib.config.rules import (
     SETTING_RULES,
     TOGETHER,
     TOOL_RULES,
-    Stricter,
     rules_of_places,
     stricter_setting,
 )
 from toolcrib.config.sections import BUILT_IN_EMBEDDERS
-from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
+from toolcrib.config.tables import LOST_WITH, SECTIONS, SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.core.errors import ConfigError, did_you_mean
 
 _KEY_OF = {key.field: name for name, key in SERVER_KEYS.items()}
@@ -190,11 +189,9 @@ def _strictest_tool(
     return replace(wishes, **changed)
 
 
-_TABLES_OF_A_SERVER = ("env", "headers", "tools")
 _INHERITED = {"calls.timeout": "call_timeout", "limits.parallel": "parallel"}
 """Settings that hold for every server that does not say otherwise, and its own key for it."""
 _EMBEDDER = "kb.embedder"
-_REPLACED_BY = {"url": ("command", "args", "cwd", "env"), "command": ("url", "headers")}
 
 
 def merge(*layers: Layer) -> Config:
@@ -208,7 +205,7 @@ def merge(*layers: Layer) -> Config:
     settings = strictest_settings(layers, found)
     entries = {name: strictest_of_server(name, entry, layers, found) for name, entry in _entries(layers).items()}
     _check_embedder(settings, layers)
-    sections = _sections(settings)
+    sections = {name: section(**_fields(settings, name)) for name, section in SECTIONS.items()}
     sections["security"] = replace(sections["security"], places=rules_of_places(layers))
     return Config(
         servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
@@ -231,19 +228,8 @@ def _check_embedder(settings: Mapping[str, Any], layers: tuple[Layer, ...]) -> N
     raise ConfigError(f"There is no embedder {chosen!r}.", where=origin.where, line=origin.line, hint=hint)
 
 
-def _sections(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that have a class of their own, by the name of their table."""
-    return {name: section(**_fields(settings, name)) for name, section in SECTIONS.items()}
-
-
-def _fields(settings: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {SETTINGS[name].field: value for name, value in settings.items() if section_of(name) == table}
-
-
-def section_of(setting: str) -> str:
-    """The table of a setting if it has a class of its own, otherwise nothing."""
-    table = setting.partition(".")[0]
-    return table if table in SECTIONS else ""
+def _fields(settings: Mapping[str, Any], section: str) -> dict[str, Any]:
+    return {SETTINGS[name].field: value for name, value in settings.items() if SETTINGS[name].section == section}
 
 
 def _entries(layers: tuple[Layer, ...]) -> dict[str, ServerEntry]:
@@ -256,19 +242,19 @@ def _entries(layers: tuple[Layer, ...]) -> dict[str, ServerEntry]:
 
 
 def _adjust(below: ServerEntry, above: ServerEntry) -> ServerEntry:
-    gone = {field for key, fields in _REPLACED_BY.items() if key in above.fields for field in fields}
-    kept = {field: value for field, value in below.fields.items() if field not in gone}
+    gone = {name for kind, names in LOST_WITH.items() if kind in above.fields for name in names}
+    kept = {field: value for field, value in below.fields.items() if _KEY_OF.get(field) not in gone}
     origins = {name: origin for name, origin in below.origins.items() if name.partition(".")[0] not in gone}
     return ServerEntry(
-        fields=kept | {field: _lay_over(field, kept.get(field), value) for field, value in above.fields.items()},
+        fields=kept | {field: _lay_over(kept.get(field), value) for field, value in above.fields.items()},
         origin=below.origin,
         origins=origins | dict(above.origins),
         adjusts=below.adjusts,
     )
 
 
-def _lay_over(field: str, below: Any, above: Any) -> Any:
-    return {**below, **above} if field in _TABLES_OF_A_SERVER and below else above
+def _lay_over(below: Any, above: Any) -> Any:
+    return {**below, **above} if isinstance(below, Mapping) else above
 
 
 def _server(name: str, entry: ServerEntry, settings: Mapping[str, Any]) -> ServerConfig:

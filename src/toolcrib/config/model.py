@@ -6,14 +6,29 @@ References such as ``${TOKEN}`` stay references here; ``references`` resolves th
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from toolcrib.config import values as readers
+from toolcrib.config.keys import (
+    AUTH,
+    ISOLATION_OR_AUTO,
+    LEVEL,
+    OFF,
+    ON,
+    POLICY,
+    Key,
+    Secrecy,
+    as_first_said,
+    common,
+    keys_of,
+    prefer,
+    rarer,
+    union,
+)
 from toolcrib.config.sections import (
-    NO_REDIS,
-    NO_STORE,
-    NO_WORKSPACE,
+    AUTH_MODES,
     SHOW_ALL,
     AccessConfig,
     AuthConfig,
@@ -30,14 +45,15 @@ from toolcrib.config.sections import (
     StoreConfig,
     WorkspaceConfig,
 )
-from toolcrib.core.kinds import IsolationChoice, PinMode, Policy
-from toolcrib.core.limits import USUAL, CommonLimits, Rate
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy
+from toolcrib.core.limits import CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
 BUILT_IN_PARAMETERS: Mapping[str, Mapping[str, str]] = {
     "control_zwave_device": {"device_name": "deviceName", "command": "action"},
 }
 """Tool → the parameters that models write → the server's own names, where the user's configuration says nothing."""
+_ADMIN, _SYSTEM = SecurityLevel.ADMIN, SecurityLevel.SYSTEM
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -67,17 +83,17 @@ class Overruled:
 class ToolConfig:
     """What the user wants of one tool; ``None`` leaves it to the tool and to toolcrib."""
 
-    enabled: bool = True
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    enabled: Annotated[bool, Key(readers.flag, OFF)] = True
+    parameters: Annotated[Mapping[str, str], prefer(readers.text_map)] = field(default_factory=dict)
     """The model's name for a parameter → the server's own name."""
-    timeout_s: float | None = None
-    replayable: bool | None = None
-    policy: Policy | None = None
-    level: SecurityLevel | None = None
-    capabilities: tuple[str, ...] = ()
+    timeout_s: Annotated[float | None, prefer(readers.timeout_s)] = None
+    replayable: Annotated[bool | None, Key(readers.flag, OFF)] = None
+    policy: Annotated[Policy | None, Key(readers.one_of(*Policy), POLICY)] = None
+    level: Annotated[SecurityLevel | None, Key(readers.level, LEVEL)] = None
+    capabilities: Annotated[tuple[str, ...], Key(readers.texts("words"), union)] = ()
     """What a caller must have been granted to use it."""
-    rate: Rate | None = None
-    result_limit: int | None = None
+    rate: Annotated[Rate | None, Key(readers.rate, rarer)] = None
+    result_limit: Annotated[int | None, prefer(readers.result_limit)] = None
     """Results of more bytes than this are kept; zero is no limit."""
 
 
@@ -86,39 +102,51 @@ class ServerConfig:
     """One MCP server: a ``command`` to start, or a ``url`` to reach, never both."""
 
     name: str
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-    url: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    enabled: bool = True
-    ttl_s: float = 300.0
-    discovery_timeout_s: float = 30.0
-    connect_timeout_s: float = 5.0
-    call_timeout_s: float = 30.0
-    idle_timeout_s: float = 600.0
+    command: Annotated[str | None, prefer(readers.some_text, http_level=_SYSTEM)] = None
+    args: Annotated[
+        tuple[str, ...],
+        prefer(readers.strings, goes_with="command", mask=Secrecy.ARGS, http_level=_SYSTEM),
+    ] = ()
+    env: Annotated[
+        Mapping[str, str],
+        prefer(readers.text_map, goes_with="command", is_secret=True, mask=Secrecy.ENTRIES, http_level=_SYSTEM),
+    ] = field(default_factory=dict)
+    cwd: Annotated[str | None, prefer(readers.some_text, goes_with="command", http_level=_SYSTEM)] = None
+    url: Annotated[str | None, prefer(readers.address, mask=Secrecy.ADDRESS, http_level=_SYSTEM)] = None
+    headers: Annotated[
+        Mapping[str, str],
+        prefer(readers.text_map, goes_with="url", is_secret=True, mask=Secrecy.ENTRIES, http_level=_SYSTEM),
+    ] = field(default_factory=dict)
+    enabled: Annotated[bool, prefer(readers.flag, http_level=_ADMIN)] = True
+    ttl_s: Annotated[float, prefer(readers.duration_s, is_live=True)] = 300.0
+    discovery_timeout_s: Annotated[float, prefer(readers.timeout_s, http_level=_ADMIN)] = 30.0
+    connect_timeout_s: Annotated[float, prefer(readers.timeout_s)] = 5.0
+    call_timeout_s: Annotated[float, prefer(readers.timeout_s, is_live=True, http_level=_ADMIN)] = 30.0
+    idle_timeout_s: Annotated[float, prefer(readers.duration_s, http_level=_ADMIN)] = 600.0
     """How long an unused server keeps running; zero is for ever."""
-    description: str = ""
+    description: Annotated[str, prefer(readers.text, is_live=True, http_level=_ADMIN)] = ""
     tools: Mapping[str, ToolConfig] = field(default_factory=dict)
-    relay: tuple[str, ...] = ()
-    """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
-    policy: Policy | None = None
+    policy: Annotated[Policy | None, Key(readers.one_of(*Policy), POLICY, is_live=True, http_level=_ADMIN)] = None
     """For all its tools that have none of their own."""
-    level: SecurityLevel | None = None
-    rate: Rate | None = None
+    level: Annotated[SecurityLevel | None, Key(readers.level, LEVEL, is_live=True, http_level=_SYSTEM)] = None
+    rate: Annotated[Rate | None, Key(readers.rate, rarer, is_live=True, http_level=_ADMIN)] = None
     """How often its tools may be called, all together."""
-    parallel: int | None = None
+    parallel: Annotated[int | None, Key(readers.count, min, is_live=True, http_level=_ADMIN)] = None
     """How many calls may run on it at once; ``None`` for what holds for all servers."""
-    isolation: IsolationChoice | Literal[""] = ""
+    relay: Annotated[tuple[str, ...], Key(readers.some_of(RELAYABLE), common, is_grant=True)] = ()
+    """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
+    isolation: Annotated[
+        IsolationChoice | Literal[""],
+        Key(readers.one_of(*IsolationLevel, AUTO), ISOLATION_OR_AUTO, goes_with="command"),
+    ] = ""
     """Empty for what ``[isolation]`` says."""
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-    network: bool | None = None
-    loopback: tuple[int, ...] = ()
+    read: Annotated[tuple[str, ...], Key(readers.texts("paths"), common, goes_with="command", is_grant=True)] = ()
+    write: Annotated[tuple[str, ...], Key(readers.texts("paths"), common, goes_with="command", is_grant=True)] = ()
+    network: Annotated[bool | None, Key(readers.flag, OFF, goes_with="command")] = None
+    loopback: Annotated[tuple[int, ...], Key(readers.ports, common, goes_with="command", is_grant=True)] = ()
     """Ports of this machine that a confined server with a network may connect to."""
-    memory_bytes: int | None = None
-    processes: int | None = None
+    memory_bytes: Annotated[int | None, Key(readers.memory_size, min, goes_with="command")] = None
+    processes: Annotated[int | None, Key(readers.count, min, goes_with="command")] = None
     is_own: bool = False
     """Not a server at all: a source that the program itself passed in. It states the levels of its tools."""
     pins: PinMode | None = None
@@ -133,8 +161,12 @@ class ServerConfig:
 class ConnectConfig:
     """How often a connection is tried, and how long to wait before each attempt."""
 
-    attempts: int = 3
-    delays_s: tuple[float, ...] = (0.0, 2.0, 4.0)
+    attempts: Annotated[int, prefer(readers.count)] = 3
+    delays_s: Annotated[tuple[float, ...], prefer(readers.list_of(readers.duration_s, "a list of durations"))] = (
+        0.0,
+        2.0,
+        4.0,
+    )
 
     def delay_before_s(self, attempt: int) -> float:
         """The wait before an attempt, counted from 1; the last delay holds for all further ones."""
@@ -145,21 +177,21 @@ class ConnectConfig:
 class ResultsConfig:
     """From which size on a result is kept and shown as a preview, and how much is kept for how long."""
 
-    limit: int = 256 * 1024
+    limit: Annotated[int, prefer(readers.result_limit)] = 256 * 1024
     """Bytes; zero is no limit."""
-    keep_s: float = 3600.0
-    space: int = 256_000_000
+    keep_s: Annotated[float, prefer(readers.timeout_s)] = 3600.0
+    space: Annotated[int, prefer(readers.size)] = 256_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class AuditConfig:
     """Whether and where calls and security decisions are written down."""
 
-    enabled: bool = False
+    enabled: Annotated[bool, Key(readers.flag, ON)] = False
     """What comes from files is audited unless they say no; see ``loading.load``."""
-    path: str = ""
+    path: Annotated[str, Key(readers.some_text, as_first_said)] = ""
     """Empty: ``audit.db`` in the user's state directory."""
-    values: bool = False
+    values: Annotated[bool, Key(readers.flag, OFF)] = False
     """Whether the values of arguments are written down, too, without the secrets that are known."""
 
 
@@ -167,30 +199,8 @@ class AuditConfig:
 class TelemetryConfig:
     """What is told to other programs that watch."""
 
-    traces: bool = False
+    traces: Annotated[bool, prefer(readers.flag)] = False
     """Whether each call is an OpenTelemetry span."""
-
-
-SECTIONS: Mapping[str, type] = {
-    "access": AccessConfig,
-    "audit": AuditConfig,
-    "auth": AuthConfig,
-    "connect": ConnectConfig,
-    "expose": ExposeConfig,
-    "isolation": IsolationConfig,
-    "kb": KbConfig,
-    "limits": CommonLimits,
-    "model": ModelConfig,
-    "network": NetworkConfig,
-    "platform": PlatformConfig,
-    "redis": RedisConfig,
-    "results": ResultsConfig,
-    "security": SecurityConfig,
-    "store": StoreConfig,
-    "telemetry": TelemetryConfig,
-    "workspace": WorkspaceConfig,
-}
-"""Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,43 +208,43 @@ class Config:
     """Everything the user wrote, merged: servers by name, in the order of their names."""
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
-    connect: ConnectConfig = ConnectConfig()
-    security: SecurityConfig = field(default_factory=SecurityConfig)
-    limits: CommonLimits = USUAL
-    results: ResultsConfig = ResultsConfig()
-    audit: AuditConfig = AuditConfig()
-    telemetry: TelemetryConfig = TelemetryConfig()
-    isolation: IsolationConfig = field(default_factory=IsolationConfig)
-    kb: KbConfig = field(default_factory=KbConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    expose: ExposeConfig = SHOW_ALL
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
-    workspace: WorkspaceConfig = NO_WORKSPACE
-    platform: PlatformConfig = field(default_factory=PlatformConfig)
-    store: StoreConfig = NO_STORE
-    redis: RedisConfig = NO_REDIS
-    list_grace_s: float = 5.0
+    connect: ConnectConfig = ConnectConfig()
+    call_timeout_s: Annotated[float, prefer(readers.timeout_s, name="calls.timeout")] = 30.0
+    slow_call_s: Annotated[float, prefer(readers.duration_s, name="calls.slow")] = 1.0
+    list_grace_s: Annotated[float, prefer(readers.duration_s, name="catalog.grace")] = 5.0
     """How long a listing waits for servers that are still being discovered."""
-    capacity: int = 10_000
+    capacity: Annotated[int, prefer(readers.count, name="catalog.capacity")] = 10_000
     """How many tools there may be over all."""
-    slow_call_s: float = 1.0
-    call_timeout_s: float = 30.0
-    native: tuple[str, ...] = ()
-    """Import paths ``module`` or ``module:function`` whose ``@tool`` functions are loaded."""
-    host: str = "127.0.0.1"
-    port: int = 7337
-    public_url: str = ""
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+    limits: CommonLimits = field(default_factory=CommonLimits)
+    results: ResultsConfig = ResultsConfig()
+    host: Annotated[str, prefer(readers.some_text, name="serve.host")] = "127.0.0.1"
+    port: Annotated[int, prefer(readers.port, name="serve.port")] = 7337
+    public_url: Annotated[str, prefer(readers.page_address, name="serve.public_url")] = ""
     """Where people find the page, if it is not only on this machine."""
-    auth_mode: AuthMode = "auto"
-    edit_commands: bool = False
+    auth_mode: Annotated[AuthMode, Key(readers.one_of(*AUTH_MODES), AUTH, name="serve.auth")] = "auto"
+    edit_commands: Annotated[bool, Key(readers.flag, OFF, name="serve.edit_commands")] = False
     """Whether servers that run a command may be added and changed over HTTP."""
-    replica: str = ""
+    replica: Annotated[str, prefer(readers.tool_name, name="serve.replica")] = ""
     """What this process is called among others that serve the same; empty: by its machine and number."""
-    drain_s: float | None = None
+    drain_s: Annotated[float | None, prefer(readers.duration_s, name="serve.drain")] = None
     """How long requests are still answered after SIGTERM; ``None``: not at all, or a while where there are replicas."""
     access: AccessConfig = field(default_factory=AccessConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
+    audit: AuditConfig = AuditConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
+    isolation: IsolationConfig = field(default_factory=IsolationConfig)
+    expose: ExposeConfig = SHOW_ALL
+    kb: KbConfig = field(default_factory=KbConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    workspace: WorkspaceConfig = field(default_factory=WorkspaceConfig)
+    platform: PlatformConfig = field(default_factory=PlatformConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    redis: RedisConfig = field(default_factory=RedisConfig)
+    native: Annotated[tuple[str, ...], prefer(readers.list_of(readers.import_path, "a list of import paths"))] = ()
+    """Import paths ``module`` or ``module:function`` whose ``@tool`` functions are loaded."""
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)
     """Setting, as written in toolcrib.toml → where it was written; what is missing is a default."""
     overruled: Mapping[str, tuple[Overruled, ...]] = field(default_factory=dict, compare=False)
@@ -268,23 +278,12 @@ class Layer:
     """Whether its servers do not count, only what it allows of servers of those names."""
 
 
-_LIST_TIME = (
-    "ttl_s",
-    "call_timeout_s",
-    "description",
-    "tools",
-    "policy",
-    "level",
-    "rate",
-    "parallel",
-    "origin",
-    "line",
-)
+_LIVE = ("tools", "origin", "line", *(key.field for key in keys_of(ServerConfig).values() if key.is_live))
 
 
 def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:
     """Whether a change concerns only how tools are shown and limited, not what is run, reached or asked for."""
-    return replace(old, **{name: getattr(new, name) for name in _LIST_TIME}) == new
+    return replace(old, **{name: getattr(new, name) for name in _LIVE}) == new
 
 
 def identity_hash(server: ServerConfig) -> str:

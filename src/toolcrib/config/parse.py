@@ -59,8 +59,6 @@ def _profile_tool(written: PlacedValues, path: KeyPath, table: object) -> Profil
 
 _TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in SETTINGS if "." in name))
 _TOP = ("native", *_TABLES, "servers", "profiles")
-_PROCESS_KEYS = ("args", "cwd", "env", "isolation", "read", "write", "network", "loopback", "memory", "processes")
-_BELONGS_TO = {**dict.fromkeys(_PROCESS_KEYS, "command"), "headers": "url"}
 _SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -180,9 +178,10 @@ def _check_name(written: PlacedValues, path: KeyPath) -> None:
 
 def _check_belonging(written: PlacedValues, path: KeyPath, fields: Mapping[str, Any]) -> None:
     other = "url" if "url" in fields else "command" if "command" in fields else None
-    for key, owner in _BELONGS_TO.items():
-        if SERVER_KEYS[key].field in fields and other is not None and other != owner:
-            raise written.error((*path, key), f"{dotted((*path, key))} goes with a {owner}, not with a {other}.")
+    for name, key in SERVER_KEYS.items():
+        if key.field in fields and other and key.goes_with and key.goes_with != other:
+            place = (*path, name)
+            raise written.error(place, f"{dotted(place)} goes with a {key.goes_with}, not with a {other}.")
 
 
 def _tools(written: PlacedValues, path: KeyPath, table: object) -> dict[str, ToolConfig]:

@@ -44,6 +44,13 @@ class PlacedValues:
         return {key[size:]: line for key, line in self.lines.items() if key[:size] == path and len(key) > size}
 
 
+def value_at(root: object, path: KeyPath) -> Any:
+    """What stands at a path; ``None`` where nothing does."""
+    for key in path:
+        root = root.get(key) if isinstance(root, Mapping) else None
+    return root
+
+
 def dotted(path: KeyPath) -> str:
     """A path as TOML writes it: ``servers.time.tools."kb.search"``."""
     return ".".join(part if _BARE_KEY.fullmatch(part) else f'"{part}"' for part in path)

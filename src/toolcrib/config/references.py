@@ -4,15 +4,12 @@
 the default holds when the variable is missing or empty.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
-from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.network import PROXY_LOOPBACK
 
 _REFERENCE = re.compile(
     r"""(?P<escape>\$)?\$\{(?:
@@ -94,32 +91,3 @@ def _expand_home(value: str, env: Mapping[str, str], server: str) -> str:
 
 def _found(match: re.Match[str], env: Mapping[str, str]) -> str:
     return (_lookup(match, env) if match["name"] else None) or ""
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """Where toolcrib runs; given as a value so that nothing reads it behind anybody's back."""
-
-    cwd: Path = field(default_factory=Path.cwd)
-    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    elsewhere: bool = False
-    """Whether ``cwd`` is not where this process is, so that servers must be told to start there."""
-
-
-def for_network(around: Environment, config: Config) -> Environment:
-    """The environment with what ``[network]`` says in place of the variables of that meaning, so that everything which
-    goes out, and every server that is started, knows of one way only."""
-    network, said = config.network, dict[str, str]()
-    if network.proxy:
-        proxy = resolve(network.proxy, around.env, field="network.proxy")
-        said |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy)
-    if network.no_proxy:
-        said |= dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(network.no_proxy))
-    if network.loopback:
-        said[PROXY_LOOPBACK] = "1"
-    if network.ca_file:
-        written = config.origins.get("network.ca_file")
-        base = around.cwd if written is None else around.cwd / Path(written.where).parent
-        path = Path(resolve(network.ca_file, around.env, field="network.ca_file")).expanduser()
-        said["SSL_CERT_FILE"] = str(base / path)
-    return replace(around, env={**around.env, **said}) if said else around

@@ -5,9 +5,10 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, assert_never
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from toolcrib.config.keys import Secrecy
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import referenced, resolve_leniently
 
@@ -77,6 +78,23 @@ def looks_secret(name: str, value: str) -> bool:
 def is_ordinary_name(name: str) -> bool:
     """Whether a name is one of those whose values are no secrets: ``LOG_LEVEL``, ``REGION``, ``DB_HOST``."""
     return bool(_ORDINARY_NAMES.fullmatch(name))
+
+
+def masked(mask: Secrecy, value: Any) -> Any:
+    """A value of the configuration for the eye."""
+    match mask:
+        case Secrecy.NONE:
+            return value
+        case Secrecy.ADDRESS:
+            return shown_url(value)
+        case Secrecy.ARGS:
+            return shown_args(value)
+        case Secrecy.ENTRIES:
+            return {name: shown_entry(name, text) for name, text in value.items()}
+        case Secrecy.KEY:
+            return shown_entry("key", value) if value else value
+        case _:
+            assert_never(mask)
 
 
 def shown_entry(name: str, value: str) -> str:

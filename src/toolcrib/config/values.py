@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib.config.positions import KeyPath
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import META_TOOLS, is_tool_name
 from toolcrib.core.tool import SecurityLevel
@@ -41,7 +40,7 @@ _KINDS: Mapping[type, str] = {
 class Mismatch(Exception):
     """A value is not what was expected, ``at`` a place inside it; becomes a ``ConfigError`` with its line."""
 
-    def __init__(self, expected: str, given: object, at: KeyPath = ()) -> None:
+    def __init__(self, expected: str, given: object, at: tuple[str, ...] = ()) -> None:
         super().__init__(expected)
         self.expected, self.given, self.at = expected, given, at
 
@@ -232,6 +231,20 @@ def list_of(read: Reader, expected: str) -> Reader:
     return read_list
 
 
+def texts(what: str) -> Reader:
+    """A reader for lists of strings, none of them empty."""
+    return list_of(some_text, f"a list of {what}")
+
+
+strings = list_of(text, "a list of strings")
+ports = list_of(port, "a list of ports")
+
+
+def some_of(words: tuple[str, ...]) -> Reader:
+    """A reader for lists of words out of a few."""
+    return list_of(one_of(*words), "a list of " + ", ".join(words))
+
+
 def one_of(*words: str) -> Reader:
     """A reader for one word out of a few."""
 
@@ -288,6 +301,15 @@ def show(value: object) -> str:
 def kind(value: object) -> str:
     """The kind of thing alone, for places where secrets stand."""
     return _KINDS.get(type(value), "a date or time")
+
+
+def as_written(value: Any) -> Any:
+    """A value that was read, as a file or JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Rate):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _inside(read: Reader, item: object, key: str) -> Any:

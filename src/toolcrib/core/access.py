@@ -95,7 +95,8 @@ class Decision(StrEnum):
         return self in (Decision.ASK, Decision.ALLOWED)
 
 
-def _by_policy(policy: Policy) -> Decision:
+def decided_by(policy: Policy) -> Decision:
+    """What a policy alone comes to; the one place that knows what each kind does about calls."""
     match policy:
         case Policy.ALLOW:
             return Decision.ALLOWED
@@ -107,7 +108,7 @@ def _by_policy(policy: Policy) -> Decision:
             assert_never(policy)
 
 
-_BY_POLICY = {policy: _by_policy(policy) for policy in Policy}
+_BY_POLICY = {policy: decided_by(policy) for policy in Policy}
 
 
 def decide(grants: Grants, reach: Reach) -> Decision:

@@ -20,7 +20,6 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ResultsConfig, without_result_limits
 from toolcrib.config.parse import flags_layer
-from toolcrib.config.references import Environment, for_network
 from toolcrib.config.secrets import secrets_of
 from toolcrib.core.call import SubAgents
 from toolcrib.core.errors import ConfigError
@@ -42,6 +41,7 @@ from toolcrib.sources.native.functions import NativeTool, define, import_tools, 
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.local import Backend
 from toolcrib.stores.lockfile import MemoryRecords
+from toolcrib.stores.paths import Environment, for_network
 from toolcrib.stores.results import Results
 
 if TYPE_CHECKING:

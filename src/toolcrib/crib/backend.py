@@ -12,9 +12,9 @@ from pathlib import Path
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.core.coordination import Coordination, EpochMemory
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.shared import SharedBackend
 
 

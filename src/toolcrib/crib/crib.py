@@ -21,7 +21,6 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Environment
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
 from toolcrib.core.call import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, ToolCall, ToolResult
@@ -33,6 +32,7 @@ from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
+from toolcrib.stores.paths import Environment
 
 NOTHING: Mapping[str, Any] = {}
 OTHER_KINDS = tuple(kind for kind in OfferKind if kind is not OfferKind.TOOL)

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.backend import find_backend
 from toolcrib.crib.loading import Loaded
@@ -14,7 +13,7 @@ from toolcrib.knowledge.transfer import move_knowledge
 from toolcrib.stores.access_tokens import TOKENS_NAME
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.local import Backend, audit_path, kb_path
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.paths import Environment, state_directory
 from toolcrib.stores.postgres.copying import BATCH, Copied, CopyPart, begin_anew, copy_by, copy_part
 from toolcrib.stores.postgres.copying_parts import AuditPart, Documents, lock_parts, task_parts, token_parts
 from toolcrib.stores.postgres.database import PgDatabase, find_store

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment, for_network
 from toolcrib.config.sections import KbConfig
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.tool import Tool
@@ -17,6 +16,7 @@ from toolcrib.knowledge.source import Declared, KnowledgeSource
 from toolcrib.sources.native.functions import define
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment, for_network
 
 if TYPE_CHECKING:
     from toolcrib.knowledge.library import Library

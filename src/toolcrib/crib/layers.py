@@ -24,7 +24,6 @@ from toolcrib.calls.layers.result import result
 from toolcrib.calls.marks import Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.clocks import Moments, elapsed
@@ -36,7 +35,7 @@ from toolcrib.crib.servers import Parts
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.local import Backend
-from toolcrib.stores.paths import witness_directory
+from toolcrib.stores.paths import Environment, witness_directory
 from toolcrib.version import VERSION
 
 

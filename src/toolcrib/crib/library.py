@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment, resolve
+from toolcrib.config.references import resolve
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable
 from toolcrib.core.events import Emit, drop
@@ -30,6 +30,7 @@ from toolcrib.search.model import bundled
 from toolcrib.search.vectors import Embedder
 from toolcrib.sources.native.running import report_progress
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment
 from toolcrib.version import VERSION
 
 

@@ -8,11 +8,10 @@ from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.merge import merge
 from toolcrib.config.model import DEFAULT, Config, Layer
 from toolcrib.config.parse import flags_layer, parse
-from toolcrib.config.references import Environment
 from toolcrib.config.rules import default_rules, only_rules
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import read_text
-from toolcrib.stores.paths import find_project, lock_path, user_config_path
+from toolcrib.stores.paths import Environment, find_project, lock_path, user_config_path
 
 
 @dataclass(frozen=True, slots=True)

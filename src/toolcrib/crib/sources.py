@@ -10,7 +10,7 @@ import msgspec
 
 from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Environment, resolve, resolve_server
+from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
 from toolcrib.core.call import SubAgents, ToolCall, ToolResult
@@ -36,6 +36,7 @@ from toolcrib.sources.mcp.stdio_link import StdioLink
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.sources.native.functions import NativeTool, to_result
 from toolcrib.sources.native.source import in_workers, to_failure
+from toolcrib.stores.paths import Environment
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec

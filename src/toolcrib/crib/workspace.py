@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
 from toolcrib.core.call import SubAgents, Tooling
 from toolcrib.core.errors import ConfigError
@@ -18,7 +17,7 @@ from toolcrib.isolate.worker import Workers
 from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.sources.native.functions import NativeTool, define
 from toolcrib.stores.local import Backend
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.paths import Environment, state_directory
 from toolcrib.transports.http.fetch import FetchLimits
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.version import VERSION

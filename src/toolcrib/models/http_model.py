@@ -33,10 +33,12 @@ Taken = TypeVar("Taken")
 class HttpModel:
     """A model that is reached over HTTP; a busy one is asked again, as long as it has not begun to answer."""
 
-    def __init__(self, settings: ModelSettings, network: Network | None = None) -> None:
+    def __init__(
+        self, settings: ModelSettings, network: Network | None = None, *, answer_max: int = ANSWER_MAX
+    ) -> None:
         self.name = f"{settings.provider}:{settings.model}"
         self.api: Api = find_api(settings.provider)
-        self._settings, self._network = settings, network
+        self._settings, self._network, self._answer_max = settings, network, answer_max
         self._url = (settings.url or self.api.base_url).rstrip("/") + self.api.path
         self._unwanted: set[str] = set()
         """Fields of requests that this model does not take, as it has said."""
@@ -128,8 +130,8 @@ class HttpModel:
             try:
                 size = 0
                 while (piece := await self._next(arrived)) is not None:
-                    if (size := size + len(piece)) > ANSWER_MAX:
-                        raise self._refusal(f"it sent more than {ANSWER_MAX} bytes")
+                    if (size := size + len(piece)) > self._answer_max:
+                        raise self._refusal(f"it sent more than {self._answer_max} bytes")
                     yield piece
                 response = await self._ended(asking)
             finally:

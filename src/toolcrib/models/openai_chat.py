@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from toolcrib.models.api import Api, Event, bearer
 from toolcrib.models.talk import (
     ModelReply,
@@ -74,8 +76,6 @@ def _block(part: Part) -> dict[str, Any]:
 
 
 def _assistant(text: str, uses: list[ToolRequest], written: Mapping[str, str] | None = None) -> dict[str, Any]:
-    import msgspec
-
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     if uses:
         message["tool_calls"] = [

@@ -15,7 +15,7 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import Lock, Record
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Environment, for_network, resolve_server
+from toolcrib.config.references import resolve_server
 from toolcrib.config.sections import BUILT_IN_EMBEDDERS, KbConfig, ProfileConfig
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.kinds import DiscoveryStatus
@@ -30,6 +30,7 @@ from toolcrib.stores.audit.note import ACCEPT
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.local import Backend
 from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.paths import Environment, for_network
 from toolcrib.transports.http.dial import parse_proxy, tls_context
 from toolcrib.transports.process.environment import child_environment
 

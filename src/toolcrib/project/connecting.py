@@ -19,15 +19,14 @@ from toolcrib.config.foreign.connectors import (
     insert_entry,
     remove_entry,
 )
-from toolcrib.config.foreign.formats import at
 from toolcrib.config.jsonc import BOM, is_blank, read_values
 from toolcrib.config.parse import read_toml
-from toolcrib.config.references import Environment
+from toolcrib.config.positions import value_at
 from toolcrib.core.errors import ConfigError, remedy_of
 from toolcrib.project.importing import ImportRequest, find_imports, machine
 from toolcrib.stores.files import read_bytes, replace_bytes, sync_directory
 from toolcrib.stores.foreign import Connection, Connections, digest, keep_backup, missing_folders, remove_file
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.paths import Environment, state_directory
 
 Kind = Literal["connected", "already", "restored", "taken out", "absent"]
 
@@ -247,7 +246,7 @@ def _entry(client: ClientFile, content: bytes | None) -> Any:
         root = read_toml(text, where).root
     else:
         root = {} if is_blank(text) else read_values(text, where)
-    return at(root, (*client.connector.servers, NAME))
+    return value_at(root, (*client.connector.servers, NAME))
 
 
 def replaceable(client: ClientFile, target: Path, around: Environment) -> tuple[list[str], list[str]]:

@@ -20,15 +20,14 @@ from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
-from toolcrib.core.kinds import Policy
 from toolcrib.core.names import join_name
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import FoundHere, Origins, Source, exists, read_source
 from toolcrib.stores.lockfile import write_config
-from toolcrib.stores.paths import NEW_FILE, state_directory, user_config_path
+from toolcrib.stores.paths import NEW_FILE, Environment, state_directory, user_config_path
 
 OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"
 
@@ -143,7 +142,7 @@ def _fitted(server: ServerConfig, config: Config) -> ServerConfig:
     plain = replace(server, policy=None, tools={})
 
     def fit(name: str, tool: ToolConfig) -> ToolConfig:
-        if tool.policy != Policy.ALLOW:
+        if tool.policy is None or decided_by(tool.policy) is not Decision.ALLOWED:
             return tool
         general = policy_of(join_name(server.name, name), name, plain, config.security).policy
         return replace(tool, policy=general)

@@ -24,7 +24,6 @@ from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
 from toolcrib.config.explain import Explained, explain
 from toolcrib.config.lock import LockStore, Record
 from toolcrib.config.model import Config, ServerConfig, is_bare
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_url
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
@@ -36,6 +35,7 @@ from toolcrib.crib.knowledge import kb_tools
 from toolcrib.crib.loading import Loaded, config_files, load
 from toolcrib.project.project import Project, project_id
 from toolcrib.sources.native.functions import import_tools, native_tool
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import name_of
 
 Stamp = tuple[object, ...]

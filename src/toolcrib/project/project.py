@@ -12,7 +12,6 @@ from toolcrib.config.foreign.locations import CONFIG_NAME
 from toolcrib.config.lock import Record, kept_answers
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.core.view import KeptAnswer
 from toolcrib.crib.crib import Crib
@@ -22,7 +21,7 @@ from toolcrib.crib.window import Profiles
 from toolcrib.stores.audit.note import NotedPlace
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.lockfile import write_config
-from toolcrib.stores.paths import NEW_FILE, user_config_path
+from toolcrib.stores.paths import NEW_FILE, Environment, user_config_path
 
 Edit = Callable[[str], str]
 

@@ -45,9 +45,9 @@ NOTED_AFTER_S = 1.0
 DOSSIERS_KEPT = 16
 
 
-async def remember(project: Project, file: ProjectFile, emit: Emit) -> None:
+async def remember(project: Project, file: ProjectFile, emit: Emit, after_s: float = NOTED_AFTER_S) -> None:
     """Note the project that is served, some time after the start; nobody needs it, so trouble is only told."""
-    await asyncio.sleep(NOTED_AFTER_S)
+    await asyncio.sleep(after_s)
     try:
         await asyncio.to_thread(file.note, as_known(project))
     except (ConfigError, OSError) as error:

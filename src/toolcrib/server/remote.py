@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.project.project import project_file
 from toolcrib.server.identity.owner_token import VARIABLE, kept_token, token_path
 from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
 from toolcrib.server.identity.run_proof import Proven
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.run_files import RunFile, RunFiles, choose, new_number
 from toolcrib.transports.http.client import HttpFailure, HttpPool, Response
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config, has_result_limit
-from toolcrib.config.references import Environment, resolve
+from toolcrib.config.references import resolve
 from toolcrib.config.sections import KbConfig
 from toolcrib.core.coordination import Coordination, SessionBook
 from toolcrib.core.knowledge import KnowledgeStore
@@ -17,7 +17,7 @@ from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import FileLedger, LockFile
-from toolcrib.stores.paths import results_path, state_directory
+from toolcrib.stores.paths import Environment, results_path, state_directory
 from toolcrib.stores.results import Results, ResultStore
 from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
 

@@ -12,10 +12,10 @@ from typing import Self
 import msgspec
 
 from toolcrib.config.model import Config, ResultsConfig
-from toolcrib.config.references import Environment
 from toolcrib.core.coordination import IDLE_S, Coordination, EpochMemory, SessionBook, SessionEntry
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.results import Results
 
 PERCENT = "Percent-encode what is special in the password: / is %2F, % is %25, @ is %40."

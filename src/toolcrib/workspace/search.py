@@ -21,11 +21,10 @@ from toolcrib.core.kinds import AUTO
 from toolcrib.isolate.levels import GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.workspace.files import said
-from toolcrib.workspace.listing import check_glob
+from toolcrib.workspace.listing import WalkOptions, check_glob, walk
 from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.scan import text_lines
 from toolcrib.workspace.shell import ProgramBounds, Programs
-from toolcrib.workspace.walk import WalkOptions, walk
 
 PATTERN_MAX = 1000
 _REFUSED = {
@@ -125,8 +124,16 @@ class SearchRequest:
 class SearchTools:
     """``ripgrep_search`` over one root."""
 
-    def __init__(self, root: WorkspaceRoot, programs: Programs, scan: Scan, *, may_use_ripgrep: bool = True) -> None:
-        self._root, self._programs, self._scan_files = root, programs, scan
+    def __init__(
+        self,
+        root: WorkspaceRoot,
+        programs: Programs,
+        scan: Scan,
+        *,
+        may_use_ripgrep: bool = True,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._root, self._programs, self._scan_files, self._timeout_s = root, programs, scan, timeout_s
         self._rg = find_ripgrep(programs.env.get("PATH", ""), root) if may_use_ripgrep else None
 
     async def search(self, arguments: Arguments) -> ToolResult:
@@ -162,21 +169,22 @@ class SearchTools:
         if not paths:
             return []
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 if self._rg is not None:
                     return [hit async for hit in self._ripgrep(self._rg, question, paths)]
                 return await self._scan(question, python, paths)
         except TimeoutError:
             raise ToolFailed(
-                f"The search took longer than {TIMEOUT_S:.0f} s.", hint="Narrow it with path or glob."
+                f"The search took longer than {self._timeout_s:.0f} s.", hint="Narrow it with path or glob."
             ) from None
 
     async def _ripgrep(self, rg: str, question: SearchRequest, paths: Sequence[str]) -> Any:
         left = question.limit + 1
         wish = IsolationWanted(AUTO, read=(str(self._root.path),), limits=_LIMITS)
+        bounds = ProgramBounds(2 * self._timeout_s, _OUTPUT_MAX)
         for batch in _batches(paths):
             argv = (*question.ripgrep(rg), *batch)
-            ran = await self._programs.run(argv, str(self._root.path), wish, ProgramBounds(2 * TIMEOUT_S, _OUTPUT_MAX))
+            ran = await self._programs.run(argv, str(self._root.path), wish, bounds)
             if ran.exit_code not in (0, 1) and not ran.output.size:
                 raise _refused(str(ran.stderr))
             for hit in _read_hits(bytes(ran.output), batch):

@@ -15,7 +15,6 @@ from tests.server.conftest import Browser, Clock, Reply
 
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
-from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.events import Stay, drop
 from toolcrib.core.kinds import DiscoveryStatus
@@ -30,6 +29,7 @@ from toolcrib.server.rest.api import rest_routes
 from toolcrib.server.rest.projects import PROJECTS, SESSIONS
 from toolcrib.server.router import Entering, Router
 from toolcrib.server.visit import ServedProject
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.transports.http.server import GuardPolicy, HttpServer
 

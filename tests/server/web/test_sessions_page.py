@@ -10,7 +10,6 @@ import pytest
 from tests.server.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Browser, Doorman, Reply, request_to
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.core.events import drop
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
@@ -20,6 +19,7 @@ from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.sign_in_page import name_browser
 from toolcrib.server.web.site import WebPages
 from toolcrib.stores.access_tokens import TokenFile
+from toolcrib.stores.paths import Environment
 from toolcrib.testing import memory_crib
 from toolcrib.transports.http.client import HttpFailure
 from toolcrib.transports.http.server import HttpServer

@@ -9,11 +9,11 @@ from tests.isolate import jobs
 from tests.transports.processes import exists, helpers, until
 
 from toolcrib import open_crib, tool
-from toolcrib.config.references import Environment
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, SourceUnavailable
 from toolcrib.sources.native.functions import MARK, native_tool
 from toolcrib.sources.native.source import NativeSource
+from toolcrib.stores.paths import Environment
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ from tests.doubles.coordination import MemoryHub
 from tests.fleet.lossy_wire import a_lossy_wire
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.core.coordination import SessionEntry
 from toolcrib.core.errors import StoreUnavailable
 from toolcrib.crib.replicas import join_fleet
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.backend import PostgresBackend
 from toolcrib.stores.postgres.coordination import PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase

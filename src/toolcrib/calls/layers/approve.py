@@ -10,8 +10,9 @@ from toolcrib.calls.approvals import ApprovalAnswer, ApprovalReply, Approvals
 from toolcrib.calls.elicit import Seal, can_elicit, not_valid, without_answer
 from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.kinds import Policy, Ruling
+from toolcrib.core.kinds import Ruling
 
 ROUNDS_KEPT = 1000
 _ROUND = frozenset({"requestState", "inputResponses"})
@@ -23,7 +24,7 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         reach = subject.reach
-        if reach.policy != Policy.ASK:
+        if decided_by(reach.policy) is not Decision.ASK:
             return following
 
         async def step(call: ToolCall) -> ToolResult:

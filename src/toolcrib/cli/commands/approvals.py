@@ -13,11 +13,11 @@ from toolcrib.cli.failures import NotFound, UsageError
 from toolcrib.cli.invoke import REMOTE, Options, arg, as_json, command
 from toolcrib.cli.opening import ledger_here, note_decision
 from toolcrib.config.lock import kept_answers
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable, did_you_mean
 from toolcrib.server.remote import Remote, open_remote
 from toolcrib.server.rest.approvals import PATH
 from toolcrib.server.views.calls import ApprovalList, QuestionEntry, QuestionList
+from toolcrib.stores.paths import Environment
 
 WAITING = (Column("ID", styles=("bold",)), Column("TOOL"), Column("CALLER"), Column("ARGUMENTS", flexible=True))
 KEPT = (Column("TOOL", styles=("bold",)), Column("CALLER"), Column("ANSWER"), Column("SINCE"), Column("BY"))

@@ -11,13 +11,13 @@ from toolcrib.cli.entries import export_to
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import load_here
-from toolcrib.config.references import Environment
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.crib.layers import audit_place
 from toolcrib.server.views.calls import audit_item, audit_verdict, iso, moment_us
 from toolcrib.stores.audit.log import AuditLog, AuditQuery, Head, NoAuditLog, Stored, in_order, latest
 from toolcrib.stores.audit.note import NotedPlace
 from toolcrib.stores.audit.verify import Finding
+from toolcrib.stores.paths import Environment
 
 NOT_RECORDED = "not recorded"
 BAD = ("red",)

@@ -16,11 +16,11 @@ from toolcrib.cli.failures import FAILURE, OK, report
 from toolcrib.cli.invoke import Options, arg, command, read_stdin
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here, opened
-from toolcrib.config.references import Environment, for_network
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CALL_SLOW
 from toolcrib.crib.sources import open_model
 from toolcrib.schema.text import printable
+from toolcrib.stores.paths import Environment, for_network
 
 INTERRUPTED = 130
 PROMPT = "› "

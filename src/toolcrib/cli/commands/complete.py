@@ -16,14 +16,13 @@ from toolcrib.config.lock import Record
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, Layer
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.names import join_name
 from toolcrib.crib.loading import config_files
 from toolcrib.schema.arguments import value_hints
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import lock_path, state_directory
+from toolcrib.stores.paths import Environment, lock_path, state_directory
 from toolcrib.stores.projects import ProjectFile
 
 Suggestion = tuple[str, str]

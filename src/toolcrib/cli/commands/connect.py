@@ -13,7 +13,6 @@ from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.foreign.locations import CONFIG_NAME
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.core.errors import did_you_mean
 from toolcrib.crib.loading import load
@@ -38,7 +37,7 @@ from toolcrib.project.importing import (
     take_over,
 )
 from toolcrib.schema.text import printable
-from toolcrib.stores.paths import user_config_path
+from toolcrib.stores.paths import Environment, user_config_path
 
 IN_ITS_FILE = (
     arg("--project", action="store_true", help="the client's file in this project, not the user's"),

@@ -8,7 +8,6 @@ from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import discover_unasked, load_here, open_here
-from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.layers import audit_place
 from toolcrib.server.views.costs import (
@@ -27,6 +26,7 @@ from toolcrib.server.views.costs import (
     usage_of,
 )
 from toolcrib.stores.audit.log import ToolUsage
+from toolcrib.stores.paths import Environment
 
 DEAREST = 10
 PAIRS = 5

@@ -6,9 +6,9 @@ from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import load_here
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.crib.database import CopyWish, copy_files, open_database
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.copying import BATCH
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.postgres.migrate import SchemaStatus, status, upgrade

@@ -9,7 +9,6 @@ from toolcrib.cli.failures import FAILURE, OK
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import asking, load_here, opened, wait_with_status
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.loading import Loaded
@@ -26,6 +25,7 @@ from toolcrib.project.checks import (
     check_servers,
 )
 from toolcrib.schema.text import printable
+from toolcrib.stores.paths import Environment
 from toolcrib.version import VERSION
 
 STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}

@@ -11,7 +11,6 @@ from toolcrib.cli.invoke import Options, Parser, arg, as_json, command
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.plan import ACTED_ON, ImportCandidate
 from toolcrib.config.model import is_bare
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import did_you_mean
 from toolcrib.crib.loading import load
 from toolcrib.project.importing import (
@@ -24,7 +23,7 @@ from toolcrib.project.importing import (
     shown_server,
     take_over,
 )
-from toolcrib.stores.paths import find_project, user_config_path
+from toolcrib.stores.paths import Environment, find_project, user_config_path
 
 SIGNS = {"new": "+", "changed": "~", "removed": "-", "same": "=", "edited": "!", "left out": "!"}
 STYLES = {"new": "green", "changed": "yellow", "removed": "red", "same": "dim", "edited": "yellow", "left out": "dim"}

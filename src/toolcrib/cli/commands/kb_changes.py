@@ -13,13 +13,13 @@ from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.knowledge import KnowledgeCalls, open_kb, open_tools, read_pairs
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here
-from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ToolcribError, UnreadableSource
 from toolcrib.crib.layers import write_down
 from toolcrib.knowledge.queued import AdditionReport, Progress
 from toolcrib.knowledge.survey import YOUNG_NS, FileCandidate, find_files, is_address, look
+from toolcrib.stores.paths import Environment
 
 if TYPE_CHECKING:
     from toolcrib.knowledge.library import Library

@@ -3,9 +3,9 @@
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK
 from toolcrib.cli.invoke import REMOTE, Options, arg, command
-from toolcrib.config.references import Environment
 from toolcrib.server.remote import open_remote
 from toolcrib.server.rest.state import SIGN_IN_PATH
+from toolcrib.stores.paths import Environment
 
 
 @command(arg("--print", action="store_true", help="print the address instead; it signs in once"), REMOTE)

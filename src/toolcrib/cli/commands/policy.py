@@ -9,13 +9,12 @@ from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import load_here, note_decision, open_here
 from toolcrib.cli.running import run_once
 from toolcrib.config.edit import set_policy
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import Policy
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import edit_file, policy_file
 from toolcrib.server.views.tools import policy_entries
-from toolcrib.stores.paths import user_config_path
+from toolcrib.stores.paths import Environment, user_config_path
 
 COLUMNS = (
     Column("TOOL", styles=("bold",)),

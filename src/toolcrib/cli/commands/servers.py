@@ -13,7 +13,6 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.edit import add_server, remove_server, set_enabled
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import looks_secret
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import check_server_name
@@ -21,7 +20,7 @@ from toolcrib.project.project import edit_file, file_of, project_file
 from toolcrib.schema.text import printable
 from toolcrib.server.views.servers import ServerLog, log_lines, server_views
 from toolcrib.stores.files import read_text
-from toolcrib.stores.paths import user_config_path
+from toolcrib.stores.paths import Environment, user_config_path
 
 SERVER = arg("name", metavar="NAME", help="the server, as `toolcrib servers ls` shows it")
 COLUMNS = (

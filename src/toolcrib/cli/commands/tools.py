@@ -11,8 +11,8 @@ from toolcrib.cli.entries import say_errors
 from toolcrib.cli.failures import NOT_FOUND, OK, UNREACHABLE, UsageError, unknown_server
 from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover, discover_unasked, make_known, open_here, open_window
-from toolcrib.core.access import LOCAL_USER, decide
-from toolcrib.core.kinds import DiscoveryStatus, Policy, ServerState
+from toolcrib.core.access import LOCAL_USER, Decision, decide, decided_by
+from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.core.tool import Tool
 from toolcrib.crib.crib import Crib
 from toolcrib.project.running import has_only_builtin
@@ -90,7 +90,7 @@ def _description(route: Route) -> str:
     if route.held:
         return f"(in quarantine: {route.held}; toolcrib diff {route.name})"
     first = next((line for line in route.tool.description.splitlines() if line.strip()), "")
-    return f"(denied) {first}" if route.policy == Policy.DENY else first
+    return f"(denied) {first}" if decided_by(route.policy) is Decision.DENIED else first
 
 
 def _show_absent(crib: Crib, console: Console, server: str | None) -> None:

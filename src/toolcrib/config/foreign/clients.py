@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from toolcrib.config.foreign.formats import (
-    at,
-    is_manifest,
     read_claude_code,
     read_codex,
     read_gemini,
@@ -21,7 +19,8 @@ from toolcrib.config.foreign.formats import (
 )
 from toolcrib.config.foreign.packages import is_bundle_manifest, is_registry_entry, read_bundle, read_registry
 from toolcrib.config.foreign.references import GUESSED, SECONDS, ForeignDialect, ForeignServer
-from toolcrib.config.positions import PlacedValues
+from toolcrib.config.manifest import has_manifest_names
+from toolcrib.config.positions import PlacedValues, value_at
 from toolcrib.core.errors import ConfigError
 
 Reader = Callable[[PlacedValues, ForeignDialect], Iterator[ForeignServer]]
@@ -70,9 +69,9 @@ CLIENTS: Mapping[str, Client] = {
 
 
 def _is_settings(root: object) -> bool:
-    servers = at(root, ("mcp", "servers"))
+    servers = value_at(root, ("mcp", "servers"))
     entries = list(servers.values()) if isinstance(servers, Mapping) else []
-    return bool(entries) and not any(isinstance(at(entry, ("command",)), list) for entry in entries)
+    return bool(entries) and not any(isinstance(value_at(entry, ("command",)), list) for entry in entries)
 
 
 def _is_bare_map(root: object) -> bool:
@@ -84,15 +83,15 @@ def _is_bare_map(root: object) -> bool:
 _SHAPES: tuple[tuple[Callable[[object], bool], str], ...] = (
     (is_bundle_manifest, "mcpb"),
     (is_registry_entry, "registry"),
-    (is_manifest, "manifest"),
+    (has_manifest_names, "manifest"),
     (lambda root: isinstance(root, list), "open-webui"),
-    (lambda root: isinstance(at(root, ("mcp_servers",)), Mapping), "codex"),
-    (lambda root: isinstance(at(root, ("context_servers",)), Mapping), "zed"),
-    (lambda root: isinstance(at(root, ("extensions",)), Mapping), "goose"),
-    (lambda root: isinstance(at(root, ("projects",)), Mapping), "claude-code"),
-    (lambda root: isinstance(at(root, ("servers",)), Mapping), "vscode"),
+    (lambda root: isinstance(value_at(root, ("mcp_servers",)), Mapping), "codex"),
+    (lambda root: isinstance(value_at(root, ("context_servers",)), Mapping), "zed"),
+    (lambda root: isinstance(value_at(root, ("extensions",)), Mapping), "goose"),
+    (lambda root: isinstance(value_at(root, ("projects",)), Mapping), "claude-code"),
+    (lambda root: isinstance(value_at(root, ("servers",)), Mapping), "vscode"),
     (_is_settings, "vscode"),
-    (lambda root: isinstance(at(root, ("mcp",)), Mapping), "opencode"),
+    (lambda root: isinstance(value_at(root, ("mcp",)), Mapping), "opencode"),
 )
 
 
@@ -103,7 +102,7 @@ def _read_anything(written: PlacedValues, dialect: ForeignDialect) -> Iterator[F
     if found is not None:
         own = CLIENTS[found].dialect
         yield from CLIENTS[found].read(written, replace(own, folder=dialect.folder, platform=dialect.platform))
-    elif at(root, ("mcpServers",)) is not None:
+    elif value_at(root, ("mcpServers",)) is not None:
         yield from read_mcp_servers(written, dialect)
     elif _is_bare_map(root):
         yield from read_map(written, (), dialect)

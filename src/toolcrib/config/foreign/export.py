@@ -3,10 +3,14 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from toolcrib.config.edit import mcp_entry
+from toolcrib.config.keys import Secrecy
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.config.secrets import masked
+from toolcrib.config.tables import SERVER_KEYS
 
 FORMATS = ("mcpServers", "vscode", "codex")
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}")
@@ -21,7 +25,7 @@ def export(servers: Iterable[ServerConfig], wanted: str, *, with_secrets: bool =
         import tomlkit
 
         return tomlkit.dumps({"mcp_servers": {server.name: _codex(server) for server in chosen}})
-    key, entry = ("servers", _vscode) if wanted == "vscode" else ("mcpServers", _plain)
+    key, entry = ("servers", _vscode) if wanted == "vscode" else ("mcpServers", mcp_entry)
     return json.dumps({key: {server.name: entry(server) for server in chosen}}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -37,32 +41,15 @@ def lost_settings(server: ServerConfig) -> list[str]:
 
 
 def _masked(server: ServerConfig) -> ServerConfig:
-    from dataclasses import replace
-
-    return replace(
-        server,
-        args=tuple(shown_args(server.args)),
-        env={name: shown_entry(name, value) for name, value in server.env.items()},
-        url=shown_url(server.url) if server.url else None,
-        headers={name: shown_entry(name, value) for name, value in server.headers.items()},
-    )
-
-
-def _plain(server: ServerConfig) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": "http", "url": server.url} if server.url else {"command": server.command}
-    parts = {"args": list(server.args), "env": dict(server.env), "cwd": server.cwd, "headers": dict(server.headers)}
-    entry |= {key: value for key, value in parts.items() if value}
-    if server.call_timeout_s != _CALL_TIMEOUT_S:
-        entry["timeout"] = int(server.call_timeout_s * 1000)
-    if server.description:
-        entry["description"] = server.description
-    return entry if server.enabled else {**entry, "disabled": True}
+    said = [(key.field, key.mask, getattr(server, key.field, None)) for key in SERVER_KEYS.values()]
+    shown = {field: masked(mask, value) for field, mask, value in said if value and mask is not Secrecy.NONE}
+    return replace(server, **shown | {"args": tuple(shown.get("args", ()))})
 
 
 def _vscode(server: ServerConfig) -> dict[str, Any]:
     """VS Code writes ``${env:X}``; it knows no defaults, no timeout and no switch."""
     kept = ("type", "url", "command", "args", "env", "cwd", "headers")
-    entry = {key: value for key, value in _plain(server).items() if key in kept}
+    entry = {key: value for key, value in mcp_entry(server).items() if key in kept}
     return {"type": "http" if server.url else "stdio", **_mapped(entry)}
 
 

@@ -10,27 +10,20 @@ from urllib.parse import parse_qs, quote, urlsplit
 from toolcrib.config.foreign.entry import translate
 from toolcrib.config.foreign.references import ForeignDialect, ForeignServer, to_variable
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.config.manifest import ManifestEntry, has_manifest_names, read_entries
-from toolcrib.config.positions import KeyPath, PlacedValues
+from toolcrib.config.manifest import ManifestEntry, read_entries
+from toolcrib.config.positions import KeyPath, PlacedValues, value_at
 from toolcrib.core.errors import ConfigError
 
 
 def read_map(written: PlacedValues, path: KeyPath, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The servers of the table at a path; nothing where there is none. A list of named entries counts as a table."""
-    table = at(written.root, path)
+    table = value_at(written.root, path)
     if isinstance(table, list):
         table = {str(item.get("name", f"server {index}")): item for index, item in enumerate(table) if _is_map(item)}
     if not _is_map(table):
         return
     for name, entry in table.items():
         yield translate(str(name), entry, dialect, line=written.line((*path, str(name))))
-
-
-def at(root: object, path: KeyPath) -> Any:
-    """What stands at a path; ``None`` where nothing does."""
-    for key in path:
-        root = root.get(key) if isinstance(root, Mapping) else None
-    return root
 
 
 def read_mcp_servers(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
@@ -40,9 +33,7 @@ def read_mcp_servers(written: PlacedValues, dialect: ForeignDialect) -> Iterator
 
 def read_gemini(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """``mcpServers``; ``mcp.excluded`` and ``mcp.allowed`` switch whole servers off."""
-    from dataclasses import replace
-
-    excluded, allowed = at(written.root, ("mcp", "excluded")), at(written.root, ("mcp", "allowed"))
+    excluded, allowed = value_at(written.root, ("mcp", "excluded")), value_at(written.root, ("mcp", "allowed"))
     for found in read_mcp_servers(written, dialect):
         off = (isinstance(excluded, list) and found.name in excluded) or (
             isinstance(allowed, list) and bool(allowed) and found.name not in allowed
@@ -59,7 +50,7 @@ def read_codex(written: PlacedValues, dialect: ForeignDialect) -> Iterator[Forei
 def read_zed(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """``context_servers``; those without a command or address belong to an extension."""
     for found in read_map(written, ("context_servers",), dialect):
-        if "settings" in (at(written.root, ("context_servers", found.name)) or {}) and found.server is None:
+        if "settings" in (value_at(written.root, ("context_servers", found.name)) or {}) and found.server is None:
             yield ForeignServer(found.name, left_out="it is part of a Zed extension, which only Zed can start")
         else:
             yield found
@@ -72,7 +63,7 @@ def _is_map(value: object) -> bool:
 def read_claude_code(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The user's servers, then each project's, with the project as their scope."""
     yield from read_mcp_servers(written, dialect)
-    projects = at(written.root, ("projects",))
+    projects = value_at(written.root, ("projects",))
     for folder in projects if isinstance(projects, Mapping) else ():
         inside = replace(dialect, folder=str(folder))
         for found in read_map(written, ("projects", str(folder), "mcpServers"), inside):
@@ -91,7 +82,7 @@ _SERVERS = ("stdio", "sse", "streamable_http")
 
 def read_goose(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """Each extension that is an MCP server."""
-    extensions = at(written.root, ("extensions",))
+    extensions = value_at(written.root, ("extensions",))
     for key, entry in extensions.items() if isinstance(extensions, Mapping) else ():
         if not isinstance(entry, Mapping):
             continue
@@ -130,11 +121,6 @@ def read_link(link: str, dialect: ForeignDialect) -> Iterator[ForeignServer]:
 
 
 _GATEWAY = "${MCP_PLATFORM_ENDPOINT:-https://agent365.svc.cloud.microsoft}"
-
-
-def is_manifest(root: object) -> bool:
-    """Whether entries are named by the manifest's own keys."""
-    return has_manifest_names(root)
 
 
 def read_manifest(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
@@ -188,7 +174,7 @@ def _open_webui_entry(item: Mapping[str, Any], about: Mapping[str, Any], name: s
 def read_opencode(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The servers; ``command`` is a list, ``environment`` their env."""
     path: KeyPath = ("mcp", "servers")
-    newer = at(written.root, path)
+    newer = value_at(written.root, path)
     is_table = isinstance(newer, Mapping) and not {"command", "url"} & newer.keys()
     yield from read_map(written, path if is_table else ("mcp",), dialect)
 
@@ -199,7 +185,7 @@ _PLACES: tuple[KeyPath, ...] = ((), ("mcp",))
 def read_vscode(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The servers; what VS Code would ask for becomes a variable to set."""
     for place in _PLACES:
-        asked = _inputs(at(written.root, (*place, "inputs")))
+        asked = _inputs(value_at(written.root, (*place, "inputs")))
         yield from read_map(written, (*place, "servers"), replace(dialect, inputs=asked))
     yield from read_map(written, ("mcpServers",), dialect)
     yield from read_map(written, ("mcp.servers",), dialect)

@@ -2,19 +2,13 @@
 
 from collections.abc import Sequence
 
-from toolcrib.core.tool import Tool
-from toolcrib.schema.dialects.names import PARAMETER_NAMES, NameTable, view_with_names
-from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown
-from toolcrib.schema.dialects.reduce import ReducedSchema
+from toolcrib.schema.dialects.names import PARAMETER_NAMES
+from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown, view_in
 from toolcrib.schema.dialects.subset import Subset
 
 MOST_TO_SEARCH = 10_000
 
 SUBSET = Subset()
-
-
-def _view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
-    return view_with_names(tool.input_schema, SUBSET, PARAMETER_NAMES)
 
 
 def _define(shown: Shown, _options: Options) -> Definition:
@@ -34,4 +28,4 @@ def _wrap(pairs: Sequence[tuple[Shown, Definition]], options: Options) -> list[D
     return [{"type": f"{search}_20251119", "name": search}, *definitions]
 
 
-ANTHROPIC = Dialect("anthropic", _view, _define, _wrap, defers=True)
+ANTHROPIC = Dialect("anthropic", view_in(SUBSET, PARAMETER_NAMES), _define, _wrap, defers=True)

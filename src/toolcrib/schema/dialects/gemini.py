@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolcrib.core.tool import Tool
-from toolcrib.schema.dialects.names import NameTable
-from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown
-from toolcrib.schema.dialects.reduce import ReducedSchema, reduce_schema
+from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown, view_in
 from toolcrib.schema.dialects.subset import Subset
 
 SUBSET = Subset(
@@ -21,10 +18,6 @@ SUBSET = Subset(
 )
 
 
-def _view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
-    return reduce_schema(tool.input_schema, SUBSET), None
-
-
 def _define(shown: Shown, _options: Options) -> Definition:
     """A function without parameters has no schema at all: an empty one is refused."""
     definition: Definition = {"name": shown.name, "description": shown.description}
@@ -36,4 +29,4 @@ def _wrap(pairs: Sequence[tuple[Shown, Definition]], _options: Options) -> list[
     return [{"functionDeclarations": [definition for _, definition in pairs]}] if pairs else []
 
 
-GEMINI = Dialect("gemini", _view, _define, _wrap)
+GEMINI = Dialect("gemini", view_in(SUBSET), _define, _wrap)

@@ -7,8 +7,9 @@ from typing import Any, Literal, Self
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
 from toolcrib.schema.dialects.merge import is_valid
-from toolcrib.schema.dialects.names import TOOL_NAMES, NameRule, NameTable
-from toolcrib.schema.dialects.reduce import Irreducible, ReducedSchema
+from toolcrib.schema.dialects.names import TOOL_NAMES, NameRule, NameTable, view_with_names
+from toolcrib.schema.dialects.reduce import Irreducible, ReducedSchema, reduce_schema
+from toolcrib.schema.dialects.subset import Subset
 from toolcrib.schema.dialects.words import add_words
 
 SHORTEST_NAMES = 16
@@ -54,6 +55,9 @@ class Shown:
     is_deferred: bool = False
 
 
+SchemaView = Callable[[Tool, Options], tuple[ReducedSchema, NameTable | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class DialectOffer:
     """What a model is offered, and what its answers mean."""
@@ -87,7 +91,7 @@ class Dialect:
     """How one provider wants its tools."""
 
     name: str
-    view: Callable[[Tool, Options], tuple[ReducedSchema, NameTable | None]]
+    view: SchemaView
     """The schema as it goes out, and the names of its parameters where they are others."""
     define: Callable[[Shown, Options], Definition]
     wrap: Callable[[Sequence[tuple[Shown, Definition]], Options], list[Definition]]
@@ -149,6 +153,17 @@ class Dialect:
         text = add_words(tool.description or tool.title, view.rules, self.options.description_limit)
         loaded = self.options.loaded
         return Shown(name, tool, view, text, is_deferred=loaded is not None and tool.name not in loaded)
+
+
+def view_in(subset: Subset, parameters: NameRule | None = None) -> SchemaView:
+    """What shows of a tool's schema to a provider that takes this subset, and names of parameters by this rule."""
+
+    def view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
+        if parameters is None:
+            return reduce_schema(tool.input_schema, subset), None
+        return view_with_names(tool.input_schema, subset, parameters)
+
+    return view
 
 
 def one_by_one(pairs: Sequence[tuple[Shown, Definition]], _options: Options) -> list[Definition]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment, for_network
 from toolcrib.config.sections import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
 from toolcrib.core.errors import ConfigError, StoreUnavailable
@@ -31,6 +30,7 @@ from toolcrib.server.identity.run_proof import RunProof
 from toolcrib.server.identity.sign_in import SignIns, Tokens
 from toolcrib.server.mcp.http import IsCurrent, always
 from toolcrib.stores.access_tokens import PREFIX, TokenBook
+from toolcrib.stores.paths import Environment, for_network
 from toolcrib.transports.http.guard import Identify
 from toolcrib.transports.http.message import Refusal
 

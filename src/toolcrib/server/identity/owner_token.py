@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import AuthConfig
 from toolcrib.core.errors import ConfigError, remedy_of
 from toolcrib.crib.backend import find_backend
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.files import locked, make_directory, read_text, replace_text, sync_directory
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.paths import Environment, state_directory
 
 VARIABLE = "TOOLCRIB_TOKEN"
 SHORTEST = 16

@@ -1,19 +1,21 @@
 """The servers over REST: how they are doing, and adding, changing, switching and removing them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from toolcrib.catalog.entries import discovery_of
+from toolcrib.config.keys import Key
 from toolcrib.config.lock import Record
 from toolcrib.config.merge import merge
-from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse_server
 from toolcrib.config.secrets import MASK
+from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.kinds import Policy
+from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.answers import HttpAnswer, HttpProblem, conflict, forbidden, json_answer, not_found, unfit
 from toolcrib.server.rest.about import About, Param, RestResource, count
@@ -23,56 +25,46 @@ from toolcrib.server.visit import PageRequest
 SERVERS = RestResource("servers", "The MCP servers behind it.")
 ServerName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$", max_length=64)]
 Address = Annotated[str, Meta(pattern=r"^(https?://|\$\{)")]
-Duration = float | str
 PLACE = "the request"
 
-TIMES = frozenset({"call_timeout", "discovery_timeout", "idle_timeout"})
-HARMLESS = frozenset({"description", "enabled", "policy", "rate", "parallel"}) | TIMES
+HARMLESS = frozenset(name for name, key in SERVER_KEYS.items() if key.http_level is SecurityLevel.ADMIN)
 """What somebody may set who reaches no further than ``admin``; of a new server, its address as well."""
 CONNECTION = frozenset({"url", "headers"})
 
 
-class ServerChange(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What to change: keys that are left out stay, ``null`` takes one out; ``env`` and ``headers`` entry by entry."""
-
-    command: str | UnsetType | None = UNSET
-    args: list[str] | UnsetType | None = UNSET
-    env: Mapping[str, str | None] | UnsetType | None = UNSET
-    cwd: str | UnsetType | None = UNSET
-    url: Address | UnsetType | None = UNSET
-    headers: Mapping[str, str | None] | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
-    enabled: bool | UnsetType | None = UNSET
-    policy: Policy | UnsetType | None = UNSET
-    level: SecurityLevel | UnsetType | None = UNSET
-    rate: str | UnsetType | None = UNSET
-    parallel: int | UnsetType | None = UNSET
-    call_timeout: Duration | UnsetType | None = UNSET
-    discovery_timeout: Duration | UnsetType | None = UNSET
-    idle_timeout: Duration | UnsetType | None = UNSET
-
-    def table(self) -> dict[str, Any]:
-        """What was given, by the keys of the file."""
-        found = {key: getattr(self, key) for key in ServerChange.__struct_fields__}
-        return {key: value for key, value in found.items() if value is not UNSET}
+def _json_type(key: Key, *, in_part: bool) -> Any:
+    """What a key of the file is in JSON; where a table is given in part, ``null`` takes an entry out."""
+    if key.name == "url":
+        return Address
+    if get_origin(key.type) is tuple:
+        return list[str]
+    if get_origin(key.type) is Mapping:
+        return dict[str, str | None] if in_part else dict[str, str]
+    kind = next(kind for kind in (*get_args(key.type), key.type) if kind is not NoneType)
+    return {float: float | str, Rate: str}.get(kind, kind)
 
 
-class NewServer(ServerChange, kw_only=True):
-    """A server to add: a ``command`` to start, or a ``url`` to reach."""
-
-    name: ServerName
-    env: Mapping[str, str] | UnsetType | None = UNSET
-    headers: Mapping[str, str] | UnsetType | None = UNSET
-    user: bool = False
-    """Write it into the user's file, not the project's."""
-
-    def table(self) -> dict[str, Any]:
-        """What was given, by the keys of the file; ``null`` says nothing of a server that is new."""
-        return {key: value for key, value in super().table().items() if value is not None}
-
-    def to_config(self) -> ServerConfig:
-        """The server; what a file could not say either is an error in the same words."""
-        return merge(parse_server(self.name, self.table(), PLACE)).servers[self.name]
+_OPTIONS: Any = {"rename": "camel", "forbid_unknown_fields": True}
+_KEYS = [(name, key) for name, key in SERVER_KEYS.items() if key.http_level]
+NewServer = msgspec.defstruct(
+    "NewServer",
+    [
+        ("name", ServerName),
+        *((name, _json_type(key, in_part=False) | None, None) for name, key in _KEYS),
+        ("user", bool, False),
+    ],
+    namespace={"__doc__": "A server to add: a ``command`` to start, or a ``url`` to reach."},
+    **_OPTIONS,
+)
+ServerChange = msgspec.defstruct(
+    "ServerChange",
+    [(name, _json_type(key, in_part=True) | UnsetType | None, UNSET) for name, key in _KEYS],
+    namespace={
+        "__doc__": "What to change: keys that are left out stay, ``null`` takes one out; ``env`` and ``headers`` entry "
+        "by entry."
+    },
+    **_OPTIONS,
+)
 
 
 def refuse_masks(table: Mapping[str, Any]) -> None:
@@ -155,15 +147,16 @@ async def _log(visit: PageRequest) -> HttpAnswer:
 )
 async def _add(visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
-    body = visit.json(NewServer)
-    table = body.table()
+    body = structs.asdict(visit.json(NewServer))
+    name, user = body.pop("name"), body.pop("user")
+    table = {key: value for key, value in body.items() if value is not None}
     refuse_masks(table)
     need_right_to_set(visit, table, "command" in table)
-    if visit.view.server(body.name) is not None:
-        raise conflict(f"There is already a server {body.name!r}. Change it, or remove it.")
-    server = body.to_config()
-    await note_server(visit, "added", body.name)
-    return _outcome(visit, body.name, await visit.served.project.add(server, user=body.user), status=201)
+    if visit.view.server(name) is not None:
+        raise conflict(f"There is already a server {name!r}. Change it, or remove it.")
+    server = merge(parse_server(name, table, PLACE)).servers[name]
+    await note_server(visit, "added", name)
+    return _outcome(visit, name, await visit.served.project.add(server, user=user), status=201)
 
 
 @SERVERS.route(
@@ -180,7 +173,9 @@ async def _add(visit: PageRequest) -> HttpAnswer:
 )
 async def _change(visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
-    name, table, project = _known_server(visit), visit.json(ServerChange).table(), visit.served.project
+    name, project = _known_server(visit), visit.served.project
+    body = structs.asdict(visit.json(ServerChange))
+    table = {key: value for key, value in body.items() if value is not UNSET}
     project.home_of(name)
     runs_command = project.config.servers[name].command is not None
     refuse_masks(table)

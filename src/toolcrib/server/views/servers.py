@@ -1,6 +1,6 @@
 """Servers: their states, what they run, and their configuration without its secrets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import structs
@@ -10,10 +10,10 @@ from toolcrib.catalog.entries import Discovery
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
-from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.config.secrets import masked, shown_args, shown_url
 from toolcrib.config.tables import SERVER_KEYS
+from toolcrib.config.values import as_written
 from toolcrib.core.kinds import DiscoveryStatus, ServerState
-from toolcrib.core.limits import Rate
 from toolcrib.core.names import is_own
 from toolcrib.core.view import ServerHealth, View
 from toolcrib.crib.crib import Crib
@@ -150,20 +150,8 @@ def runs(server: ServerConfig) -> str:
 
 def shown_config(server: ServerConfig) -> dict[str, Any]:
     """What is configured, by the keys of the file; secrets are masked, and what says nothing is left out."""
-    found = {key: getattr(server, spec.field, None) for key, spec in SERVER_KEYS.items()}
-    return {key: _shown(key, value) for key, value in found.items() if value not in (None, (), "", {})}
-
-
-def _shown(key: str, value: Any) -> Any:
-    if key == "args":
-        return shown_args(value)
-    if key == "url":
-        return shown_url(value)
-    if isinstance(value, Mapping):
-        return {name: shown_entry(name, text) for name, text in value.items()}
-    if isinstance(value, tuple):
-        return list(value)
-    return str(value) if isinstance(value, Rate) else value
+    found = [(name, key.mask, getattr(server, key.field, None)) for name, key in SERVER_KEYS.items()]
+    return {name: as_written(masked(mask, value)) for name, mask, value in found if value not in (None, (), "", {})}
 
 
 def log_lines(crib: Crib, name: str, count: int) -> list[str]:

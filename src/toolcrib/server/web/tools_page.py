@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcrib.calls.metrics import BOUNDS_S
 from toolcrib.catalog.catalog import Route
-from toolcrib.core.access import NATIVE, Decision, decide
+from toolcrib.core.access import NATIVE, Decision, decide, decided_by
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.schema.check import compile_check
@@ -110,6 +110,8 @@ CALLS_SHOWN = 10
 ABOUT = 160
 LARGEST_TRY = 200_000
 POLICIES = tuple(Policy)
+SHOWN = [policy for policy in POLICIES if decided_by(policy).is_listed]
+"""Policies of the tools that somebody is shown who looks after nothing."""
 _RULES: dict[str, Any] = {"policies": POLICIES}
 
 
@@ -140,7 +142,7 @@ async def _listed(visit: PageRequest) -> dict[str, Any]:
         "servers": sorted({route.server or NATIVE for route in routes}),
         "levels": [str(level) for level in SecurityLevel],
         "missing": view.missing(),
-        "states": [*POLICIES, HELD] if view.is_operator else [Policy.ALLOW, Policy.ASK],
+        "states": [*POLICIES, HELD] if view.is_operator else SHOWN,
     }
 
 
@@ -198,7 +200,7 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         calls=[shown_call(view, call) for call in view.calls(100, route.name)[:CALLS_SHOWN]],
         trying=trying,
         can_run=decide(visit.caller.grants, route.reach) in (Decision.ALLOWED, Decision.ASK),
-        asks=route.policy == Policy.ASK,
+        asks=decided_by(route.policy) is Decision.ASK,
         snippets=snippets(route.name, trying.arguments, served.url, needs_token=served.needs_token),
         snippets_open=status == 200 and trying.is_shown,
         **_RULES,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.core.coordination import Coordination, EpochMemory, SessionBook
 from toolcrib.core.knowledge import KnowledgeStore
@@ -13,6 +12,7 @@ from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.local import utc_now
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.coordination import (
     PgEpochMemory,
