@@ -1,7 +1,7 @@
-"""What a child gives up before it becomes the server: the part of ``spawner.py`` that only some starts need.
+"""What a child gives up before it becomes the server: a part of the program ``spawner.py``.
 
-The spawner imports it by its file name when the first confined start is asked for; toolcrib itself never does. It
-decides nothing: limits, paths, masks and the filter all come with the request, as ``key=value`` fields.
+It is imported by its file name; toolcrib itself never does. It decides nothing: limits, paths, masks and the filter all
+come with the request, as ``key=value`` fields.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FilterProgram(ctypes.Structure):
 
 
 class Cell:
-    """One confinement: its keeper prepares and clears it, its server enters it."""
+    """One confinement: its reaper prepares it, its server enters it, the keeper clears it."""
 
     def __init__(self, fields: Iterable[bytes]) -> None:
         self.limits: list[tuple[int, int]] = []
@@ -114,11 +114,6 @@ class Cell:
             os.mkdir(path, 0o700)  # noqa: PTH102
         self.private = path
 
-    def clear(self) -> None:
-        """Remove the private directory, whatever the server has done to it."""
-        if self.private:
-            remove_tree(self.private)
-
     def enter(self) -> None:
         """Give everything up; nothing of it comes back."""
         if self.umask >= 0:
@@ -139,8 +134,13 @@ class Cell:
         elif self.filter:
             filter_calls(self.filter)
 
+    @property
+    def watches(self) -> bool:
+        """Whether somebody must decide about the server's connections as long as it runs."""
+        return self.line is not None
+
     def watch(self) -> None:
-        """In the keeper, once the server runs: decide about its connections from here on."""
+        """In the reaper, once the server runs: decide about its connections from here on."""
         if self.line is not None:
             import connects  # type: ignore[import-not-found,unused-ignore]
 
@@ -214,7 +214,7 @@ def give_up_powers(kept: int) -> None:
 
 
 def hand_connects_over(code: bytes, line: _socket.socket) -> None:
-    """Have the kernel ask our keeper about every ``connect``: it is sent what it needs to be asked."""
+    """Have the kernel ask our reaper about every ``connect``: it is sent what it needs to be asked."""
     program = FilterProgram(len(code) // 8, code)
     arguments = SECCOMP[os.uname().machine], SECCOMP_SET_FILTER
     listener = libc.syscall(*arguments, NEW_LISTENER | WAIT_KILLABLE, ctypes.byref(program))
@@ -233,7 +233,7 @@ def hand_over(code: bytes, target: int) -> None:
 
 
 def remove_tree(path: bytes) -> None:
-    """Remove a directory and all in it; links are removed, not followed."""
+    """Remove a directory and all in it, whatever the server has done to it; links are removed, not followed."""
     try:
         os.chmod(path, 0o700)  # noqa: PTH101
         with os.scandir(path) as entries:
