@@ -1,6 +1,6 @@
-"""Where a confined server with a network may connect to: its keeper looks at every address before the kernel does.
+"""Where a confined server with a network may connect to: its reaper looks at every address before the kernel does.
 
-The kernel stops each ``connect`` and hands it to the keeper, which copies the address, decides, and connects the
+The kernel stops each ``connect`` and hands it to the reaper, which copies the address, decides, and connects the
 server's own socket to that copy: whatever the server does to its memory meanwhile changes nothing. Refused is whatever
 leads back to this machine (toolcrib's own port, databases, other people's services), but for the ports granted.
 

@@ -1,6 +1,6 @@
-"""Starting servers as child processes, each under a keeper that ends with them. No threads, no child watcher.
+"""Starting servers under a keeper that ends what is left of them. No threads, no child watcher.
 
-The keepers live in the small program next door (``spawner.py``), which is started when the first server is. Whoever
+The keeper is the small program next door (``spawner.py``), which is started when the first server is. Whoever
 holds a ``Process`` holds the line to its keeper: closing that line, on purpose or by dying, ends the server.
 """
 
@@ -175,7 +175,7 @@ class Spawner:
         return process
 
     def _hand_over(self, spec: ProcessSpec, undo: contextlib.ExitStack) -> Process:
-        """Give a new keeper its ends of the pipes and of the line; ``undo`` takes everything back."""
+        """Give the keeper its ends of the pipes and of the line; ``undo`` takes everything back."""
         if self._closed:
             raise refuse(spec, f"{spec.argv[0]!r} was not started: toolcrib is closing.")
         with open_pairs() as (pipes, line, theirs):

@@ -220,13 +220,16 @@ class Keeper:
         return pid
 
     def clear(self, path: bytes) -> int:
-        """Remove a directory in a process of its own: it may hold a million files, and others are waiting."""
-        cleaner = self.fork()
+        """Remove a directory in a process of its own, unless it is empty: it may hold a million files."""
+        try:
+            os.rmdir(path)  # noqa: PTH106
+        except OSError:
+            cleaner = self.fork()
+        else:
+            return 0
         if cleaner == 0:
-            try:
-                remove_tree(path)
-            finally:
-                os._exit(0)
+            remove_tree(path)
+            os._exit(0)
         self.cleaners.add(cleaner)
         return cleaner
 

@@ -28,16 +28,16 @@ class Confinement:
     filter_fd: int | None = None
     """The descriptor from which the command itself reads the filter; ``None`` puts it on before the command."""
     connect_filter: bytes = b""
-    """The seccomp program that has the keeper asked about every connection; none leaves them alone."""
+    """The seccomp program that has the reaper asked about every connection; none leaves them alone."""
     ports: tuple[int, ...] = ()
-    """Where on this machine it may connect to, if the keeper is asked."""
+    """Where on this machine it may connect to, if the reaper is asked."""
     capabilities: int | None = None
     """What is left of root's powers, as a mask; ``None`` leaves all."""
     private: str = ""
     """A directory, made for the server alone and removed once nothing of it is left."""
 
     def fields(self) -> list[str]:
-        """As the keeper reads it."""
+        """As the reaper reads it."""
         limits = [f"limit={number}:{most}" for number, most in self.limits.items()]
         rules = [f"rule={access}:{path}" for path, access in self.rules]
         landlock = "landlock=" + ":".join(map(str, self.handled))
