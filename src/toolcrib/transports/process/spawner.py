@@ -221,11 +221,12 @@ class Keeper:
 
     def clear(self, path: bytes) -> int:
         """Remove a directory in a process of its own, unless it is empty: it may hold a million files."""
+        if is_empty_and_removed(path):
+            return 0
         try:
-            os.rmdir(path)  # noqa: PTH106
-        except OSError:
             cleaner = self.fork()
-        else:
+        except OSError:  # too many processes: then others have to wait after all
+            remove_tree(path)
             return 0
         if cleaner == 0:
             remove_tree(path)
@@ -341,7 +342,7 @@ class Server:
 
     def learn_end(self, word: bytes) -> None:
         """Report the server's own end; of adopted processes nobody wants to hear."""
-        pid, status = memoryview(word).cast("i")
+        pid, status = (int.from_bytes(half, sys.byteorder) for half in (word[:4], word[4:8]))
         if pid == self.leader:
             self.exited = True
             self.report(b'{"exit": %d}\n' % os.waitstatus_to_exitcode(status))
@@ -382,6 +383,15 @@ class Server:
             self.line.sendall(line)
         except OSError:
             self.stopping = True
+
+
+def is_empty_and_removed(path: bytes) -> bool:
+    """Remove a directory with nothing in it; whether it was one."""
+    try:
+        os.rmdir(path)  # noqa: PTH106
+    except OSError:
+        return False
+    return True
 
 
 def receive_descriptors(line: _socket.socket) -> tuple[bytes, list[int]]:
