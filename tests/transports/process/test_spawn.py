@@ -40,10 +40,20 @@ def marker():
     return new_marker()
 
 
+WITHOUT_PROGRAM = spawn.START.replace("import spawner;", "import reaper; reaper.PROGRAMS.clear(); import spawner;")
+either_reaper = pytest.mark.parametrize("start", [spawn.START, WITHOUT_PROGRAM], ids=["small", "Python"])
+"""Also where the small program cannot run."""
+
+
 @pytest.fixture
-async def spawner(marker):
+def start():
+    return spawn.START
+
+
+@pytest.fixture
+async def spawner(marker, start):
     """A spawner; whatever the test did, nothing is left once it is closed."""
-    spawner = Spawner()
+    spawner = Spawner(start)
     yield spawner
     await spawner.close()
     await until(lambda: not marked(marker))
@@ -73,14 +83,6 @@ def parent_of(pid: int) -> int:
 def find_keeper(transport) -> int:
     """The parent of the server's reaper."""
     return parent_of(parent_of(transport.pid))
-
-
-@pytest.fixture(params=["small reapers", "reapers in Python"])
-def either_reaper(request, monkeypatch):
-    """Also where the small program cannot run."""
-    if request.param == "reapers in Python":
-        monkeypatch.setattr(spawn, "_START", "import sys; sys.path.append(sys.argv[1]); import reaper;"
-                            " reaper.PROGRAMS.clear(); import spawner; spawner.main(int(sys.argv[2]))")  # fmt: skip
 
 
 async def test_a_server_has_three_descriptors(spawner, marker):
@@ -248,7 +250,8 @@ async def test_a_cancelled_close_of_the_spawner_still_ends_everything(marker):
     await until(lambda: not marked(marker) and not helpers())
 
 
-async def test_each_server_is_ended_with_what_it_started_and_nothing_else(spawner, marker, either_reaper):
+@either_reaper
+async def test_each_server_is_ended_with_what_it_started_and_nothing_else(spawner, marker):
     """All have the same keeper; whose a daemon is, it knows all the same."""
     markers = [marker, new_marker(), new_marker()]
     families = [await start_family(spawner, each) for each in markers]
@@ -273,10 +276,11 @@ sys.stdin.read()
 """
 
 
-async def test_a_daemon_that_keeps_nothing_of_its_server_ends_with_it(spawner, marker, either_reaper):
+@either_reaper
+async def test_a_daemon_that_keeps_nothing_of_its_server_ends_with_it(spawner, marker):
     """No session, no descriptor, no environment tells whose it is: only the kernel does."""
-    transport, sink = await start(spawner, python(NAMELESS), marker)
-    bystander, other = await start(spawner, python(NAMELESS), marker)
+    transport, sink = await start_talking(spawner, python(NAMELESS), marker)
+    bystander, other = await start_talking(spawner, python(NAMELESS), marker)
     daemon, spared = int(sink.messages[0].strip(b"{}")), int(other.messages[0].strip(b"{}"))
     await until(lambda: parent_of(daemon) == parent_of(transport.pid))
     await until(lambda: parent_of(spared) == parent_of(bystander.pid))
@@ -288,7 +292,7 @@ async def test_a_daemon_that_keeps_nothing_of_its_server_ends_with_it(spawner, m
     assert not exists(spared)
 
 
-async def start(spawner, argv, marker):
+async def start_talking(spawner, argv, marker):
     """A server that has said something, and its sink."""
     sink = Recorder()
     transport = await open_stdio(spawner, spec(argv, marker), sink)
@@ -296,7 +300,8 @@ async def start(spawner, argv, marker):
     return transport, sink
 
 
-async def test_servers_do_not_need_the_guard_once_they_run(spawner, marker, either_reaper):
+@either_reaper
+async def test_servers_do_not_need_the_guard_once_they_run(spawner, marker):
     """If it dies, running servers go on, the next one gets a new program, and all are still swept."""
     transport, sink = await start_family(spawner, marker)
     os.kill(spawner.pid, signal.SIGKILL)
@@ -310,7 +315,8 @@ async def test_servers_do_not_need_the_guard_once_they_run(spawner, marker, eith
     assert sink.ends == [ExitReport(0)]
 
 
-async def test_a_killed_reaper_takes_its_server_along(spawner, marker, either_reaper):
+@either_reaper
+async def test_a_killed_reaper_takes_its_server_along(spawner, marker):
     """The kernel kills the server, the keeper what the server had started; the sink hears of the end."""
     transport, sink = await start_family(spawner, marker)
     bystander = await open_stdio(spawner, spec(ECHO, marker), Recorder())
@@ -322,7 +328,8 @@ async def test_a_killed_reaper_takes_its_server_along(spawner, marker, either_re
         await transport.close()
 
 
-async def test_a_killed_keeper_takes_all_servers_along_and_has_a_successor(spawner, marker, either_reaper):
+@either_reaper
+async def test_a_killed_keeper_takes_all_servers_along_and_has_a_successor(spawner, marker):
     """The kernel kills reapers and servers, the guard what those had started; whoever comes next is served."""
     (one, sink), (_, other) = [await start_family(spawner, marker) for marker in (marker, marker[::-1])]
     below = helpers() | marked(marker) | marked(marker[::-1])
@@ -333,9 +340,10 @@ async def test_a_killed_keeper_takes_all_servers_along_and_has_a_successor(spawn
     await until(lambda: not any(map(exists, below)))
 
 
-async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawner, marker, either_reaper):
+@either_reaper
+async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawner, marker):
     """With the guard dead too it is the kernel alone that ends the server."""
-    transport, sink = await start(spawner, python(STUBBORN), marker)
+    transport, sink = await start_talking(spawner, python(STUBBORN), marker)
     keeper = find_keeper(transport)
     os.kill(spawner.pid, signal.SIGKILL)
     os.kill(keeper, signal.SIGKILL)
@@ -344,7 +352,8 @@ async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawne
     await until(lambda: not marked(marker))
 
 
-async def test_keepers_do_not_mind_signals_meant_for_the_gateway(spawner, marker, either_reaper):
+@either_reaper
+async def test_keepers_do_not_mind_signals_meant_for_the_gateway(spawner, marker):
     """A service manager signals every process it knows of; servers still get their graceful end."""
     transport, sink = await start_family(spawner, marker)
     for pid in helpers():

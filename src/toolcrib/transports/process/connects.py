@@ -32,8 +32,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Connects:
     """Decides about the connections of one server, as long as anything of it is there."""
 
-    def __init__(self, listener: int, ports: frozenset[int]) -> None:
-        self.listener, self.ports = listener, ports
+    def __init__(self, listener: int, ports: frozenset[int], at_once: int = AT_ONCE) -> None:
+        self.listener, self.ports, self.at_once = listener, ports, at_once
         self.under_way = 0
         _thread.start_new_thread(self.attend, ())
 
@@ -48,7 +48,7 @@ class Connects:
             except OSError:  # whoever asked is gone
                 continue
             identity, thread, *_, fd, address, size, _, _, _ = NOTICE.unpack(notice)
-            if self.under_way >= AT_ONCE:
+            if self.under_way >= self.at_once:
                 self.answer(identity, errno.EAGAIN)
                 continue
             self.under_way += 1

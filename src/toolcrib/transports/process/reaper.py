@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
 import _socket
+import marshal
 import os
 import sys
 import warnings  # noqa: F401  ``os.execvpe`` would import it in every new child
@@ -26,6 +27,7 @@ import warnings  # noqa: F401  ``os.execvpe`` would import it in every new child
 TYPE_CHECKING = False  # what ``typing`` says, without importing it
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from toolcrib.transports.process import confine
 else:
@@ -51,28 +53,11 @@ def describe_failure(error: OSError | ValueError, step: str) -> bytes:
     return b'{"failed": %d, "step": "%s"}\n' % (getattr(error, "errno", None) or 0, step.encode())
 
 
-class ForkRequest:
-    """What to run: fields separated by zero bytes, which no argument or variable can contain."""
-
-    def __init__(self, text: bytes) -> None:
-        cwd, stop_grace, kill_grace, count, given_up, *rest = text.split(b"\0")
-        end = int(count) + int(given_up)
-        self.cwd = cwd
-        self.stop_grace_s, self.kill_grace_s = float(stop_grace), float(kill_grace)
-        self.argv = rest[: int(count)]
-        self.confinement = rest[int(count) : end]
-        self.env = dict(pair.split(b"=", 1) for pair in rest[end:])
-
-    def open_cell(self) -> confine.Cell | None:
-        """What confines the server; ``None`` if nothing does."""
-        return confine.Cell(self.confinement) if self.confinement else None
-
-
-def read_request(line: _socket.socket) -> ForkRequest | None:
+def read_request(line: _socket.socket) -> dict[str, Any] | None:
     """What to run, preceded by its length; ``None`` if toolcrib went away before it had said it."""
     size = int.from_bytes(line.recv(4, _socket.MSG_WAITALL), "big")
     text = line.recv(size, _socket.MSG_WAITALL)
-    return ForkRequest(text) if text and len(text) == size else None
+    return marshal.loads(text) if text and len(text) == size else None  # noqa: S302  toolcrib itself wrote it
 
 
 def become_reaper(line: _socket.socket, stdio: Sequence[int], news: _socket.socket, program: int) -> None:
@@ -84,10 +69,10 @@ def become_reaper(line: _socket.socket, stdio: Sequence[int], news: _socket.sock
         line.close()
         if request is None:
             return
-        cell = request.open_cell()
+        cell = confine.Cell(request["confinement"]) if request["confinement"] else None
         leader, outcome = start(request, cell, stdio)
-        private = b"" if cell is None else cell.private
-        news.send(b"%r\0%r\0%d\0%b\0%b" % (request.stop_grace_s, request.kill_grace_s, leader, private, outcome))
+        graces = request["stop_grace_s"], request["kill_grace_s"]
+        news.send(marshal.dumps((*graces, leader, b"" if cell is None else cell.private, outcome)))
         if leader:
             reap(news, -1 if cell is not None and cell.watches else program)
     finally:
@@ -107,7 +92,7 @@ def reap(news: _socket.socket, program: int) -> None:
         news.send(pid.to_bytes(4, sys.byteorder) + status.to_bytes(4, sys.byteorder))
 
 
-def start(request: ForkRequest, cell: confine.Cell | None, stdio: Sequence[int]) -> tuple[int, bytes]:
+def start(request: dict[str, Any], cell: confine.Cell | None, stdio: Sequence[int]) -> tuple[int, bytes]:
     """Fork and exec the server; its process, or 0, and what to tell toolcrib."""
     step, reaper = "pipe", os.getpid()
     try:
@@ -133,7 +118,7 @@ def start(request: ForkRequest, cell: confine.Cell | None, stdio: Sequence[int])
     return leader, b'{"pid": %d}\n' % leader
 
 
-def become_server(request: ForkRequest, cell: confine.Cell | None, fds: Sequence[int], reaper: int) -> None:
+def become_server(request: dict[str, Any], cell: confine.Cell | None, fds: Sequence[int], reaper: int) -> None:
     """Turn this fork into the server; does not return. Every descriptor but the three closes with ``exec``."""
     *stdio, tell = fds
     step = "exec"
@@ -145,14 +130,15 @@ def become_server(request: ForkRequest, cell: confine.Cell | None, fds: Sequence
         set_trait(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the reaper is killed, the kernel kills the server
         if os.getppid() != reaper:  # it was killed before the kernel knew
             return
-        if request.cwd:
+        if request["cwd"]:
             step = "chdir"
-            os.chdir(request.cwd)
+            os.chdir(request["cwd"])
         if cell is not None:
             step = "confine"
             cell.enter()
         step = "exec"
-        os.execvpe(request.argv[0], request.argv, request.env)  # noqa: S606
+        env = dict(pair.split(b"=", 1) for pair in request["env"])
+        os.execvpe(request["argv"][0], request["argv"], env)  # noqa: S606
     except (OSError, ValueError) as error:
         os.write(tell, describe_failure(error, step))
     finally:

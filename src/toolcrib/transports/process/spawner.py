@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
 import _socket
+import marshal
 import os
 import select
 import sys
@@ -334,8 +335,8 @@ class Server:
 
     def learn_start(self, word: bytes) -> None:
         """Tell toolcrib; from here on it may say when to stop."""
-        stop_grace, kill_grace, leader, self.private, outcome = word.split(b"\0", 4)
-        self.stop_grace_s, self.kill_grace_s, self.leader = float(stop_grace), float(kill_grace), int(leader)
+        told = marshal.loads(word)  # noqa: S302  our own fork wrote it
+        self.stop_grace_s, self.kill_grace_s, self.leader, self.private, outcome = told
         self.report(outcome)
         if self.leader:
             self.keeper.listen(self.line.fileno(), self.stop)
