@@ -21,6 +21,7 @@ import _signal as signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import os
+import struct
 import sys
 import warnings  # noqa: F401  ``os.execvpe`` would import it in every new child
 
@@ -262,19 +263,11 @@ def write_program() -> int:
 def link(machine: int, listing: str) -> bytes:
     """The ELF file: its header, one segment to be read and run, the code."""
     code = read_listing(listing)
-    size = HEADERS + len(code)
-    ident = b"\x7fELF\2\1\1".ljust(16, b"\0")
-    kind = [_pack(number, 2) for number in (2, machine)]
-    entry = [_pack(1, 4), *(_pack(number, 8) for number in (LOAD_AT + HEADERS, 64, 0)), _pack(0, 4)]
-    sizes = [_pack(number, 2) for number in (64, 56, 1, 0, 0, 0)]
-    segment = [_pack(1, 4), _pack(5, 4), *(_pack(number, 8) for number in (0, LOAD_AT, LOAD_AT, size, size, 0x1000))]
-    return b"".join([ident, *kind, *entry, *sizes, *segment, code])
+    size, entry, ident = HEADERS + len(code), LOAD_AT + HEADERS, b"\x7fELF\2\1\1"
+    head = struct.pack("<16sHHIQQQIHHHHHH", ident, 2, machine, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    return head + struct.pack("<IIQQQQQQ", 1, 5, 0, LOAD_AT, LOAD_AT, size, size, 0x1000) + code
 
 
 def read_listing(listing: str) -> bytes:
     """The bytes of a listing; lines with a label have none."""
     return b"".join(bytes.fromhex(line.split()[0]) for line in listing.splitlines() if line[4:5].strip())
-
-
-def _pack(number: int, size: int) -> bytes:
-    return number.to_bytes(size, "little")

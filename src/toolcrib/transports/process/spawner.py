@@ -38,36 +38,15 @@ TYPE_CHECKING = False  # what ``typing`` says, without importing it
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from toolcrib.transports.process.confine import remove_tree
-    from toolcrib.transports.process.reaper import (
-        LINUX,
-        PR_SET_CHILD_SUBREAPER,
-        PR_SET_DUMPABLE,
-        PR_SET_PDEATHSIG,
-        become_program,
-        become_reaper,
-        describe_failure,
-        set_trait,
-        write_program,
-    )
+    from toolcrib.transports.process import confine, reaper
 else:
-    from confine import remove_tree
-    from reaper import (
-        LINUX,
-        PR_SET_CHILD_SUBREAPER,
-        PR_SET_DUMPABLE,
-        PR_SET_PDEATHSIG,
-        become_program,
-        become_reaper,
-        describe_failure,
-        set_trait,
-        write_program,
-    )
+    import confine
+    import reaper
 
 FOREVER_S, LONGEST_NAP_S, PATIENCE_S = float("inf"), 3600.0, 60.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
 SWEEP = -1  # in place of a socket: end everything below this process
-NEWS = _socket.SOCK_SEQPACKET if LINUX else _socket.SOCK_DGRAM
+NEWS = _socket.SOCK_SEQPACKET if reaper.LINUX else _socket.SOCK_DGRAM
 Table = dict[int, tuple[int, int]]  # process: its parent, its group
 
 
@@ -91,7 +70,7 @@ def read_ps() -> Table:
     return {pid: (parent, group) for pid, parent, group in numbers}
 
 
-read_table = read_proc if LINUX else read_ps
+read_table = read_proc if reaper.LINUX else read_ps
 
 
 def find_below(table: Table, roots: set[int]) -> set[int]:
@@ -125,7 +104,7 @@ class Keeper:
     """Attends to toolcrib's socket and to all servers; nothing here waits for one of them alone."""
 
     def __init__(self, line: _socket.socket, program: int) -> None:
-        set_trait(PR_SET_CHILD_SUBREAPER, 1)
+        reaper.set_trait(reaper.PR_SET_CHILD_SUBREAPER, 1)
         self.line, self.program = line, program
         self.servers: list[Server] = []
         self.reapers: dict[int, Server] = {}
@@ -195,15 +174,15 @@ class Keeper:
         try:
             news, tell = _socket.socketpair(_socket.AF_UNIX, NEWS)
             step = "fork"
-            reaper = self.fork()
+            pid = self.fork()
         except OSError as error:
-            line.send(describe_failure(error, step))
+            line.send(reaper.describe_failure(error, step))
             return
-        if reaper == 0:
-            become_reaper(line, stdio, tell, self.program)
-        server = Server(self, reaper, line, news)
+        if pid == 0:
+            reaper.become_reaper(line, stdio, tell, self.program)
+        server = Server(self, pid, line, news)
         self.servers.append(server)
-        self.reapers[reaper] = server
+        self.reapers[pid] = server
 
     def fork(self) -> int:
         """Like ``os.fork``; the new process has nothing of the keeper's."""
@@ -211,8 +190,8 @@ class Keeper:
         pid = os.fork()
         self.childless = False
         if pid == 0:
-            set_trait(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if LINUX and os.getppid() != keeper:  # it was killed before the kernel knew
+            reaper.set_trait(reaper.PR_SET_PDEATHSIG, signal.SIGKILL)
+            if reaper.LINUX and os.getppid() != keeper:  # it was killed before the kernel knew
                 os._exit(1)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -227,10 +206,10 @@ class Keeper:
         try:
             cleaner = self.fork()
         except OSError:  # too many processes: then others have to wait after all
-            remove_tree(path)
+            confine.remove_tree(path)
             return 0
         if cleaner == 0:
-            remove_tree(path)
+            confine.remove_tree(path)
             os._exit(0)
         self.cleaners.add(cleaner)
         return cleaner
@@ -265,16 +244,16 @@ class Keeper:
     def hurry(self) -> None:
         """End what toolcrib left and is still starting or stopping."""
         self.due = FOREVER_S
-        for reaper, server in self.reapers.items():
+        for pid, server in self.reapers.items():
             if server.stopping or not server.leader:
-                os.kill(reaper, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
 
 class Server:
     """One server, from the fork of its reaper until nothing of it is left."""
 
-    def __init__(self, keeper: Keeper, reaper: int, line: _socket.socket, news: _socket.socket) -> None:
-        self.keeper, self.reaper, self.line, self.news = keeper, reaper, line, news
+    def __init__(self, keeper: Keeper, pid: int, line: _socket.socket, news: _socket.socket) -> None:
+        self.keeper, self.reaper, self.line, self.news = keeper, pid, line, news
         self.leader = 0
         self.private = b""
         self.stop_grace_s = self.kill_grace_s = 0.0
@@ -363,7 +342,7 @@ class Server:
         """Whether nothing is left of it; without a sub-reaper orphans go elsewhere, but stay in their group."""
         if not self.reaped:
             return False
-        if LINUX:
+        if reaper.LINUX:
             return self.swept_by_reaper or not self.keeper.find_strays()
         return all(group != self.leader for _, group in self.keeper.look().values())
 
@@ -371,7 +350,7 @@ class Server:
         """Signal everything that came of the server."""
         table = self.keeper.look()
         pids = set() if self.reaped else find_below(table, {self.reaper})
-        if not LINUX:
+        if not reaper.LINUX:
             pids |= {pid for pid, (_, group) in table.items() if group == self.leader}
         self.swept |= {pid for pid in pids - {self.leader} if not is_init(pid)}
         signal_groups(table, pids, number)
@@ -408,7 +387,7 @@ def guard(keeper: int, program: int) -> None:
     """Wait for the keeper's end; if it was killed, end everything that it looked after."""
     if program >= 0:
         command = [sys.executable, *sys.orig_argv[1:-1], str(SWEEP)]
-        become_program(program, command, os.environ)
+        reaper.become_program(program, command, os.environ)
     if os.waitpid(keeper, 0)[1]:
         sweep()
 
@@ -432,13 +411,14 @@ def main(fd: int) -> None:
     """Serve the socket ``fd``; only its end ends this program, no signal meant for toolcrib's service."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    set_trait(PR_SET_DUMPABLE, 0)  # servers run as the same user; they shall not read or trace their keeper
+    # Servers run as the same user; they shall not read or trace their keeper.
+    reaper.set_trait(reaper.PR_SET_DUMPABLE, 0)
     if fd == SWEEP:
         sweep()
         return
-    set_trait(PR_SET_CHILD_SUBREAPER, 1)
+    reaper.set_trait(reaper.PR_SET_CHILD_SUBREAPER, 1)
     line = _socket.socket(fileno=fd)
-    program = write_program()
+    program = reaper.write_program()
     keeper = os.fork()
     if keeper == 0:
         try:
