@@ -13,7 +13,7 @@ class Probe(StrEnum):
 
     attempt: str
 
-    def __new__(cls, value: str, attempt: str) -> "Probe":
+    def __new__(cls, value: str, attempt: str = "") -> "Probe":
         """A text like any other of its kind, which says in words what it stands for."""
         probe = str.__new__(cls, value)
         probe._value_ = value
