@@ -313,10 +313,9 @@ class Server:
         return bool(word)
 
     def learn_start(self, word: bytes) -> None:
-        """Tell toolcrib; from here on it may say when to stop."""
+        """From here on toolcrib, which has been told already, may say when to stop."""
         told = marshal.loads(word)  # noqa: S302  our own fork wrote it
-        self.stop_grace_s, self.kill_grace_s, self.leader, self.private, outcome = told
-        self.report(outcome)
+        self.stop_grace_s, self.kill_grace_s, self.leader, self.private = told
         if self.leader:
             self.keeper.listen(self.line.fileno(), self.stop)
 
