@@ -8,7 +8,7 @@ import pytest
 from toolcrib.config.rules import SETTING_RULES
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.isolate.levels import ADDED, ATTEMPTS, UNPROMISED, Probe, promises, shortfall
+from toolcrib.isolate.levels import ADDED, UNPROMISED, Probe, promises, shortfall
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "isolation.md"
 
@@ -33,14 +33,14 @@ def test_the_documentation_promises_what_the_levels_promise():
     levels = [level for level in IsolationLevel if promises(level)]
     words = {True: "kept from it", False: "open"}
 
-    rows = [" | ".join([ATTEMPTS[probe], *(words[probe in promises(level)] for level in levels)]) for probe in Probe]
+    rows = [" | ".join([probe.attempt, *(words[probe in promises(level)] for level in levels)]) for probe in Probe]
 
     assert "\n".join(f"| {row} |" for row in rows) in DOCUMENTATION.read_text()
 
 
 def test_every_probe_has_words():
     """What the table of ``doctor --isolation`` shows."""
-    assert set(ATTEMPTS) == set(Probe)
+    assert all(probe.attempt and probe == probe.value for probe in Probe)
 
 
 @pytest.mark.parametrize("setting", ["isolation.level", "workspace.isolation"])

@@ -94,7 +94,7 @@ def marked(marker: str) -> set[int]:
 
 
 def helpers(owner: int | None = None) -> set[int]:
-    """The spawner of ``owner`` and the keepers below it, dead ones that nobody reaped included.
+    """The guard of ``owner``, its keeper and the reapers below it, dead ones that nobody reaped included.
 
     Spawners of programs that ``owner`` started, a gateway of another test among them, are not its own.
     """
@@ -116,7 +116,7 @@ def is_helper(pid: int) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return b"spawner.py" in command or not command
+    return command.startswith(b"toolcrib-reaper") or b"import spawner;" in command or not command
 
 
 def exists(pid: int) -> bool:
@@ -170,5 +170,5 @@ class Recorder:
 async def until_only_one_is_left(spawner: Spawner, marker: str) -> None:
     """Start one more server: once it runs, all that was asked for before has been begun; it alone may stay."""
     last = await open_stdio(spawner, spec(ECHO, marker), Recorder())
-    await until(lambda: marked(marker) == {last.pid} and len(helpers()) == 2)
+    await until(lambda: marked(marker) == {last.pid} and len(helpers()) == 3)
     await last.close()

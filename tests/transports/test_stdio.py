@@ -327,4 +327,4 @@ async def test_starts_and_stops_of_unwilling_families_leak_nothing(spawner, mark
 
     assert len(os.listdir("/proc/self/fd")) == before
     assert marked(marker) == set()
-    await until(lambda: len(helpers()) == 1)
+    await until(lambda: len(helpers()) == 2)

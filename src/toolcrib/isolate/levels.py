@@ -9,59 +9,41 @@ from toolcrib.core.tool import SecurityLevel
 
 
 class Probe(StrEnum):
-    """What a hostile program would try; the self-test tries each of it for real."""
+    """What a hostile program would try, with words for it; the self-test tries each of it for real."""
 
-    SECRET = "secret"  # noqa: S105
-    WRITE = "write"
-    CHMOD = "chmod"
-    NAMES = "names"
-    WATCH = "watch"
-    FANOTIFY = "fanotify"
-    TCP = "tcp"
-    UDP = "udp"
-    UNIX = "unix"
-    LOCAL = "local"
-    LOCAL_UDP = "local_udp"
-    NETLINK = "netlink"
-    ENVIRON = "environ"
-    TRACE = "trace"
-    SIGNAL = "signal"
-    PRLIMIT = "prlimit"
-    PRIORITY = "priority"
-    SHARED = "shared"
-    QUEUE = "queue"
-    MEMORY = "memory"
-    FILE = "file"
-    RAISE = "raise"
-    FORK = "fork"
+    attempt: str
 
+    def __new__(cls, value: str, attempt: str = "") -> "Probe":
+        """A text like any other of its kind, which says in words what it stands for."""
+        probe = str.__new__(cls, value)
+        probe._value_ = value
+        probe.attempt = attempt
+        return probe
 
-ATTEMPTS: Mapping[Probe, str] = {
-    Probe.SECRET: "read a secret file",
-    Probe.WRITE: "write outside its directories",
-    Probe.CHMOD: "change permissions outside",
-    Probe.NAMES: "see whether a file outside exists",
-    Probe.WATCH: "watch names outside (inotify)",
-    Probe.FANOTIFY: "watch or hold files (fanotify)",
-    Probe.TCP: "connect over TCP",
-    Probe.UDP: "send over UDP",
-    Probe.UNIX: "reach a unix socket, with a network too",
-    Probe.LOCAL: "with a network: connect to toolcrib or others on this machine",
-    Probe.LOCAL_UDP: "with a network: send UDP to this machine",
-    Probe.NETLINK: "with a network: open netlink, raw or packet sockets",
-    Probe.ENVIRON: "read toolcrib's environment",
-    Probe.TRACE: "trace toolcrib",
-    Probe.SIGNAL: "signal toolcrib",
-    Probe.PRLIMIT: "change toolcrib's limits (prlimit)",
-    Probe.PRIORITY: "change toolcrib's priority or processors",
-    Probe.SHARED: "read others' shared memory (SysV)",
-    Probe.QUEUE: "reach others' message queues (SysV)",
-    Probe.MEMORY: "take 1 GiB of memory",
-    Probe.FILE: "write an 80 MB file",
-    Probe.RAISE: "raise its own limits",
-    Probe.FORK: "start 200 processes",
-}
-"""Each probe in words."""
+    SECRET = "secret", "read a secret file"
+    WRITE = "write", "write outside its directories"
+    CHMOD = "chmod", "change permissions outside"
+    NAMES = "names", "see whether a file outside exists"
+    WATCH = "watch", "watch names outside (inotify)"
+    FANOTIFY = "fanotify", "watch or hold files (fanotify)"
+    TCP = "tcp", "connect over TCP"
+    UDP = "udp", "send over UDP"
+    UNIX = "unix", "reach a unix socket, with a network too"
+    LOCAL = "local", "with a network: connect to toolcrib or others on this machine"
+    LOCAL_UDP = "local_udp", "with a network: send UDP to this machine"
+    NETLINK = "netlink", "with a network: open netlink, raw or packet sockets"
+    ENVIRON = "environ", "read toolcrib's environment"
+    TRACE = "trace", "trace toolcrib"
+    SIGNAL = "signal", "signal toolcrib"
+    PRLIMIT = "prlimit", "change toolcrib's limits (prlimit)"
+    PRIORITY = "priority", "change toolcrib's priority or processors"
+    SHARED = "shared", "read others' shared memory (SysV)"
+    QUEUE = "queue", "reach others' message queues (SysV)"
+    MEMORY = "memory", "take 1 GiB of memory"
+    FILE = "file", "write an 80 MB file"
+    RAISE = "raise", "raise its own limits"
+    FORK = "fork", "start 200 processes"
+
 
 ADDED: Mapping[IsolationLevel, frozenset[Probe]] = {
     IsolationLevel.NONE: frozenset(),

@@ -42,35 +42,31 @@ def read_secret(path: str) -> str:
         return file.read()
 
 
-def write_outside(path: str) -> bool:
+def write_outside(path: str) -> None:
     """A file where nothing may be written."""
     with open(path, "w") as file:  # noqa: PTH123
         file.write("x")
-    return True
 
 
-def connect(family: int, address: Any) -> bool:
+def connect(family: int, address: Any) -> None:
     """A stream connection."""
     with socket.socket(family, socket.SOCK_STREAM) as line:
         line.settimeout(CONNECT_S)
         line.connect(address)
-    return True
 
 
-def send(address: Any) -> bool:
+def send(address: Any) -> None:
     """A datagram."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         line.sendto(b"x", address)
-    return True
 
 
-def send_through_pair(path: str) -> bool:
+def send_through_pair(path: str) -> None:
     """A datagram to a unix socket, by turning one end of a harmless pair to another address."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         ours.connect(path)
         ours.send(b"x")
-    return True
 
 
 def digest_environment(pid: int) -> str:
@@ -91,18 +87,16 @@ def call(function: str, *arguments: Any) -> int:
     return outcome
 
 
-def trace(pid: int) -> bool:
-    """Attach as a debugger does, without stopping anybody, and let go."""
+def trace(pid: int) -> None:
+    """Attach as a debugger does, without stopping anybody; the kernel detaches when this program ends."""
     call("ptrace", PTRACE_SEIZE, pid, None, None)
-    return True  # the kernel detaches when this program ends
 
 
-def change_limits(pid: int) -> bool:
+def change_limits(pid: int) -> None:
     """Set a limit of another process to what it is already."""
     import resource
 
     resource.prlimit(pid, resource.RLIMIT_CORE, resource.prlimit(pid, resource.RLIMIT_CORE))
-    return True
 
 
 def change_priority(pid: int) -> list[str]:
@@ -118,19 +112,17 @@ def change_priority(pid: int) -> list[str]:
     return [name for name, outcome in told.items() if not str(outcome).startswith("error: ")]
 
 
-def watch_names(directory: str) -> bool:
+def watch_names(directory: str) -> None:
     """Ask to be told of every file that is made in a directory."""
     watcher = call("inotify_init1", 0)
     call("inotify_add_watch", watcher, directory.encode(), IN_CREATE)
-    return True
 
 
-def watch_files(path: str) -> bool:
+def watch_files(path: str) -> None:
     """Ask to be told whenever a file is opened; ordinary users are told, too, from Linux 5.13 on."""
     watchers = [attempt(partial(call, "fanotify_init", flags, 0)) for flags in (FAN_CLASS_NOTIF, FAN_REPORT_FID)]
     given = next((each for each in watchers if isinstance(each, int)), -1)
     call("fanotify_mark", given, FAN_MARK_ADD, ctypes.c_uint64(FAN_OPEN), AT_FDCWD, path.encode())
-    return True
 
 
 def read_shared(number: int) -> str:
@@ -144,19 +136,17 @@ def read_shared(number: int) -> str:
     return ctypes.string_at(at).decode()
 
 
-def write_queue(number: int) -> bool:
+def write_queue(number: int) -> None:
     """A message in a queue that another program made."""
     message = ctypes.create_string_buffer((1).to_bytes(8, "little") + b"x", 16)  # its kind, then one byte
     call("msgsnd", number, message, ctypes.c_size_t(1), IPC_NOWAIT)
-    return True
 
 
-def raise_limits() -> bool:
+def raise_limits() -> None:
     """Allow itself files of any size."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    return True
 
 
 def connect_by_every_name(port: int) -> list[Any]:
@@ -166,11 +156,10 @@ def connect_by_every_name(port: int) -> list[Any]:
     return [*tries, attempt(lambda: send_at_once(port))]
 
 
-def send_at_once(port: int) -> bool:
+def send_at_once(port: int) -> None:
     """Data that opens its connection on the way."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as line:
         line.sendto(b"x", MSG_FASTOPEN, ("127.0.0.1", port))
-    return True
 
 
 def open_sockets() -> list[str]:

@@ -28,6 +28,11 @@ from toolcrib.transports.process.spec import ProcessSpec
 UNTOUCHED = 0o600
 IPC_PRIVATE, IPC_CREATE, IPC_REMOVE = 0, 0o1000, 0
 SHARED_BYTES = 4096
+BY_WORD = (Probe.NAMES, Probe.WATCH, Probe.FANOTIFY, Probe.SHARED, Probe.QUEUE)
+"""What only the probe itself can tell; no error is success."""
+ON_US = (Probe.SIGNAL, Probe.TRACE, Probe.PRLIMIT)
+"""The same of what it does to our process, whose number is another's where it counts processes by itself."""
+BOUNDED = (Probe.MEMORY, Probe.FILE, Probe.RAISE)
 
 
 class Verdict(StrEnum):
@@ -75,6 +80,7 @@ class Arena:
     def judge(self, told: Mapping[str, Any]) -> dict[Probe, Verdict]:
         """What was stopped: seen from here where that is possible, otherwise by the probe's own word."""
         apart = is_apart(told.get("pids"))
+        succeeded = {probe: not is_error(told.get(probe)) for probe in (*BY_WORD, *ON_US, *BOUNDED)}
         reached = {
             Probe.SECRET: told.get("secret") == self.secret,
             Probe.WRITE: (self.home / "outside").exists(),
@@ -83,22 +89,13 @@ class Arena:
             Probe.UDP: has_mail(self.udp),
             Probe.UNIX: was_called(self.unix) or has_mail(self.datagrams),
             Probe.ENVIRON: not apart and is_ours(told.get("environ")),
-            Probe.SIGNAL: not apart and not is_error(told.get("signal")),
-            Probe.TRACE: not apart and not is_error(told.get("trace")),
-            Probe.PRLIMIT: not apart and not is_error(told.get("prlimit")),
             Probe.PRIORITY: not apart and told.get("priority") != [],
-            Probe.NAMES: not is_error(told.get("names")),
-            Probe.WATCH: not is_error(told.get("watch")),
-            Probe.FANOTIFY: not is_error(told.get("fanotify")),
-            Probe.SHARED: told.get("shared") == self.secret or not is_error(told.get("shared")),
-            Probe.QUEUE: not is_error(told.get("queue")),
+            **{probe: not apart and succeeded[probe] for probe in ON_US},
+            **{probe: succeeded[probe] for probe in BY_WORD},
         }
-        bounded = {
-            Probe.MEMORY: is_error(told.get("memory")),
-            Probe.FILE: is_error(told.get("file")),
-            Probe.RAISE: is_error(told.get("raise")),
-            **({Probe.FORK: told.get("fork") != self.forks} if self.forks else {}),
-        }
+        bounded = {probe: not succeeded[probe] for probe in BOUNDED}
+        if self.forks:
+            bounded[Probe.FORK] = told.get("fork") != self.forks
         verdicts = {probe: Verdict.OPEN if was else Verdict.STOPPED for probe, was in reached.items()}
         return verdicts | {probe: Verdict.LIMITED if was else Verdict.OPEN for probe, was in bounded.items()}
 

@@ -24,14 +24,17 @@ from toolcrib.server.app import ServerApp, ServerSettings, guard_policy
 from toolcrib.server.identity.sign_in import MountedAddress, PublicAddress
 from toolcrib.server.mcp.addresses import PATH as MCP_PATH
 from toolcrib.server.serve import authenticate
-from toolcrib.transports.http.exchange import DONE, GONE, OPEN, STREAMING
 from toolcrib.transports.http.guard import RequestGuard, join_repeated, shared_headers
 from toolcrib.transports.http.limits import BODY_TOO_LARGE, BODY_TOO_SLOW, HttpLimits
 from toolcrib.transports.http.message import (
     BODILESS_STATUSES,
+    DONE,
     EVENT_STREAM,
+    GONE,
     JSON,
+    OPEN,
     PROBLEM,
+    STREAMING,
     Headers,
     Refusal,
     Request,

@@ -252,9 +252,9 @@ def test_a_question_that_was_withdrawn_does_not_end_the_keeper(kernel, server, c
     assert kernel.answer() == (10, 0)
 
 
-def test_so_many_connections_may_be_under_way_and_no_more(kernel, server, client, attended, monkeypatch):
+def test_so_many_connections_may_be_under_way_and_no_more(kernel, server, client, attended):
     """One more is to be tried again; and there is room when one of them is settled."""
-    monkeypatch.setattr(connects, "AT_ONCE", 1)
+    attended.at_once = 1
     kernel.may_check.clear()
     kernel.ask(11, client, inet(*server.getsockname()))
     with socket.socket() as second:

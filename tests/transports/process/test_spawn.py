@@ -1,6 +1,7 @@
-"""Spawner and keepers: how servers start, what they find, and that nothing outlives its owner."""
+"""Guard, keeper and reapers: how servers start, what they find, and that nothing outlives its owner."""
 
 import asyncio
+import importlib
 import os
 import resource
 import signal
@@ -27,9 +28,9 @@ from tests.transports.processes import (
 )
 
 from toolcrib.core.errors import SourceUnavailable
+from toolcrib.transports.process import spawn
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Spawner
-from toolcrib.transports.process.spawner import find_below
 from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import open_stdio
 
@@ -39,10 +40,20 @@ def marker():
     return new_marker()
 
 
+WITHOUT_PROGRAM = spawn.START.replace("import spawner;", "import reaper; reaper.PROGRAMS.clear(); import spawner;")
+either_reaper = pytest.mark.parametrize("start", [spawn.START, WITHOUT_PROGRAM], ids=["small", "Python"])
+"""Also where the small program cannot run."""
+
+
 @pytest.fixture
-async def spawner(marker):
+def start():
+    return spawn.START
+
+
+@pytest.fixture
+async def spawner(marker, start):
     """A spawner; whatever the test did, nothing is left once it is closed."""
-    spawner = Spawner()
+    spawner = Spawner(start)
     yield spawner
     await spawner.close()
     await until(lambda: not marked(marker))
@@ -65,8 +76,13 @@ async def start_family(spawner, marker):
     return transport, sink
 
 
-def find_keeper(pid: int) -> int:
+def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+def find_keeper(transport) -> int:
+    """The parent of the server's reaper."""
+    return parent_of(parent_of(transport.pid))
 
 
 async def test_a_server_has_three_descriptors(spawner, marker):
@@ -198,7 +214,7 @@ async def test_fifty_servers_start_at_once(spawner, marker):
         transport.send(b'{"id":%d}' % n)
 
     assert [(await sink.messages_until(1))[0] for sink in sinks] == [b'{"id":%d}' % n for n in range(50)]
-    assert len(helpers()) == 51
+    assert len(helpers()) == 52  # guard, keeper, and a reaper for each
 
 
 async def test_closing_the_spawner_ends_every_server(spawner, marker):
@@ -234,12 +250,64 @@ async def test_a_cancelled_close_of_the_spawner_still_ends_everything(marker):
     await until(lambda: not marked(marker) and not helpers())
 
 
-async def test_servers_do_not_need_the_spawner_once_they_run(spawner, marker):
-    """If it dies, running servers go on, the next one gets a new spawner, and all are still swept."""
+@either_reaper
+async def test_each_server_is_ended_with_what_it_started_and_nothing_else(spawner, marker):
+    """All have the same keeper; whose a daemon is, it knows all the same."""
+    markers = [marker, new_marker(), new_marker()]
+    families = [await start_family(spawner, each) for each in markers]
+    for number, (transport, sink) in enumerate(families):
+        await transport.close()
+        assert sink.ends == [ExitReport(0)]
+        sizes = [len(marked(each)) for each in markers]
+        assert sizes == [0] * (number + 1) + [FAMILY_SIZE] * (2 - number)
+
+
+NAMELESS = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(1, b"{%d}\\n" % os.getpid())
+        os.closerange(0, 3)
+        os.execve("/bin/sleep", ["sleep", "3600"], {})
+    os._exit(0)
+os.wait()
+sys.stdin.read()
+"""
+
+
+@either_reaper
+async def test_a_daemon_that_keeps_nothing_of_its_server_ends_with_it(spawner, marker):
+    """No session, no descriptor, no environment tells whose it is: only the kernel does."""
+    transport, sink = await start_talking(spawner, python(NAMELESS), marker)
+    bystander, other = await start_talking(spawner, python(NAMELESS), marker)
+    daemon, spared = int(sink.messages[0].strip(b"{}")), int(other.messages[0].strip(b"{}"))
+    await until(lambda: parent_of(daemon) == parent_of(transport.pid))
+    await until(lambda: parent_of(spared) == parent_of(bystander.pid))
+    await transport.close()
+
+    assert not exists(daemon)
+    assert exists(spared)
+    await bystander.close()
+    assert not exists(spared)
+
+
+async def start_talking(spawner, argv, marker):
+    """A server that has said something, and its sink."""
+    sink = Recorder()
+    transport = await open_stdio(spawner, spec(argv, marker), sink)
+    await sink.messages_until(1)
+    return transport, sink
+
+
+@either_reaper
+async def test_servers_do_not_need_the_guard_once_they_run(spawner, marker):
+    """If it dies, running servers go on, the next one gets a new program, and all are still swept."""
     transport, sink = await start_family(spawner, marker)
     os.kill(spawner.pid, signal.SIGKILL)
     await until(lambda: spawner.pid is None)
     other = await open_stdio(spawner, spec(ECHO, marker), Recorder())
+    assert find_keeper(other) != find_keeper(transport)
     assert len(marked(marker)) == FAMILY_SIZE + 1
     await asyncio.gather(transport.close(), other.close())
 
@@ -247,11 +315,12 @@ async def test_servers_do_not_need_the_spawner_once_they_run(spawner, marker):
     assert sink.ends == [ExitReport(0)]
 
 
-async def test_a_killed_keeper_takes_its_server_along(spawner, marker):
-    """The kernel kills the server, the spawner what the server had started; the sink hears of the end."""
+@either_reaper
+async def test_a_killed_reaper_takes_its_server_along(spawner, marker):
+    """The kernel kills the server, the keeper what the server had started; the sink hears of the end."""
     transport, sink = await start_family(spawner, marker)
     bystander = await open_stdio(spawner, spec(ECHO, marker), Recorder())
-    os.kill(find_keeper(transport.pid), signal.SIGKILL)
+    os.kill(parent_of(transport.pid), signal.SIGKILL)
 
     assert await sink.end() is None
     await until(lambda: marked(marker) == {bystander.pid})
@@ -259,12 +328,23 @@ async def test_a_killed_keeper_takes_its_server_along(spawner, marker):
         await transport.close()
 
 
+@either_reaper
+async def test_a_killed_keeper_takes_all_servers_along_and_has_a_successor(spawner, marker):
+    """The kernel kills reapers and servers, the guard what those had started; whoever comes next is served."""
+    (one, sink), (_, other) = [await start_family(spawner, marker) for marker in (marker, marker[::-1])]
+    below = helpers() | marked(marker) | marked(marker[::-1])
+    os.kill(find_keeper(one), signal.SIGKILL)
+
+    assert (await sink.end(), await other.end()) == (None, None)
+    await start_family(spawner, new_marker())
+    await until(lambda: not any(map(exists, below)))
+
+
+@either_reaper
 async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawner, marker):
-    """With the spawner dead too it is the kernel alone that ends the server."""
-    sink = Recorder()
-    transport = await open_stdio(spawner, spec(python(STUBBORN), marker), sink)
-    await sink.messages_until(1)
-    keeper = find_keeper(transport.pid)
+    """With the guard dead too it is the kernel alone that ends the server."""
+    transport, sink = await start_talking(spawner, python(STUBBORN), marker)
+    keeper = find_keeper(transport)
     os.kill(spawner.pid, signal.SIGKILL)
     os.kill(keeper, signal.SIGKILL)
 
@@ -272,6 +352,7 @@ async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawne
     await until(lambda: not marked(marker))
 
 
+@either_reaper
 async def test_keepers_do_not_mind_signals_meant_for_the_gateway(spawner, marker):
     """A service manager signals every process it knows of; servers still get their graceful end."""
     transport, sink = await start_family(spawner, marker)
@@ -353,8 +434,10 @@ async def test_a_cancelled_start_leaves_no_process(spawner, marker):
     await until_only_one_is_left(spawner, marker)
 
 
-def test_descendants_are_found_at_any_depth():
+def test_descendants_are_found_at_any_depth(monkeypatch):
     """Whatever group they are in; the root itself and its relatives are not among them."""
+    monkeypatch.syspath_prepend(Path(spawn.__file__).parent)  # the program next door, as it imports itself
+    find_below = importlib.import_module("spawner").find_below
     table = {1: (0, 1), 5: (1, 5), 6: (5, 6), 7: (6, 7), 8: (7, 6), 9: (1, 9)}
 
     assert find_below(table, {5}) == {6, 7, 8}

@@ -12,7 +12,7 @@ from toolcrib.cli.opening import asking, load_here, opened, wait_with_status
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.loading import Loaded
-from toolcrib.isolate.levels import ATTEMPTS, MIB, Probe, promises
+from toolcrib.isolate.levels import MIB, Probe, promises
 from toolcrib.isolate.proof import advice, prove_anew
 from toolcrib.isolate.selftest import FILE_BYTES, MEMORY_BYTES, Proof, Verdict
 from toolcrib.project.checks import (
@@ -115,7 +115,7 @@ def _print_proof(proof: Proof, console: Console) -> None:
     who = "root" if hasattr(os, "getuid") and os.getuid() == 0 else "an ordinary user"
     console.print(f"What a program can still do when toolcrib starts it, tried just now as {who}:\n")
     columns = [Column(""), *(Column(level.value, coloured=_COLOURS) for level in IsolationLevel)]
-    print_table(console, columns, [[ATTEMPTS[probe], *_row(proof, probe)] for probe in Probe])
+    print_table(console, columns, [[probe.attempt, *_row(proof, probe)] for probe in Probe])
     console.print()
     for line in (*_notes(proof), "", *_verdict(proof)):
         console.print(line)

@@ -8,7 +8,6 @@ out here, so that proxies and certificate authorities count everywhere: see
 import asyncio
 import os
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -398,16 +397,14 @@ class HttpPool:
     async def _connect(self) -> ClientConnection:
         proxy, timeout_s = self._proxy, self._connect_timeout_s
         is_tls = self.origin.tls or (proxy is not None and proxy.origin.tls)
-        context = await self._tls_context() if is_tls else None
+        files = self._network.ca_file, self._network.ca_dir
+        context = await asyncio.to_thread(tls_context, *files) if is_tls else None
         if proxy is None:
             return await dial(self.origin, self._build, context, timeout_s, self._may_reach)
         if self._may_reach is not None:
             # The proxy resolves the name anew: one that is not known here cannot be judged, so it is not asked for.
             check_addresses(self.origin, await resolve(self.origin, timeout_s), self._may_reach)
         return await dial_through(proxy, self.origin, self._build, context, timeout_s)
-
-    async def _tls_context(self) -> ssl.SSLContext:
-        return await asyncio.to_thread(tls_context, self._network.ca_file, self._network.ca_dir)
 
     def _build(self) -> ClientConnection:
         return ClientConnection(self)

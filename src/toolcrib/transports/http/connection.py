@@ -13,7 +13,6 @@ from typing import cast
 
 import httptools
 
-from toolcrib.transports.http.exchange import Exchange, KnownHeads
 from toolcrib.transports.http.guard import join_repeated, share_with
 from toolcrib.transports.http.limits import (
     BODY_TOO_LARGE,
@@ -35,6 +34,8 @@ from toolcrib.transports.http.limits import (
     ConnectionSettings,
 )
 from toolcrib.transports.http.message import (
+    Exchange,
+    KnownHeads,
     Refusal,
     Request,
     RequestRefused,

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolcrib.transports.http.exchange import Exchange
 from toolcrib.transports.http.guard import RequestGuard
-from toolcrib.transports.http.message import Refusal, Request
+from toolcrib.transports.http.message import Exchange, Refusal, Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from dataclasses import replace
 from toolcrib.core.clocks import Clock
 from toolcrib.core.errors import ConfigError
 from toolcrib.transports.http.connection import ServerConnection
-from toolcrib.transports.http.exchange import Exchange
 from toolcrib.transports.http.guard import GuardPolicy, RequestGuard
 from toolcrib.transports.http.limits import ConnectionSettings, Handler, HttpLimits, Places
-from toolcrib.transports.http.message import Request, error_body
+from toolcrib.transports.http.message import Exchange, Request, error_body
 
 __all__ = [
     "Exchange",

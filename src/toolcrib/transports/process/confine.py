@@ -1,7 +1,7 @@
-"""What a child gives up before it becomes the server: the part of ``spawner.py`` that only some starts need.
+"""What a child gives up before it becomes the server: a part of the program ``spawner.py``.
 
-The spawner imports it by its file name when the first confined start is asked for; toolcrib itself never does. It
-decides nothing: limits, paths, masks and the filter all come with the request, as ``key=value`` fields.
+It is imported by its file name; toolcrib itself never does. It decides nothing: limits, paths, masks and the filter all
+come with the request.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 TYPE_CHECKING = False  # what ``typing`` says, without importing it
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 22, 24, 38, 47
@@ -46,64 +47,23 @@ class FilterProgram(ctypes.Structure):
 
 
 class Cell:
-    """One confinement: its keeper prepares and clears it, its server enters it."""
+    """One confinement: its reaper prepares it, its server enters it, the keeper clears it."""
 
-    def __init__(self, fields: Iterable[bytes]) -> None:
-        self.limits: list[tuple[int, int]] = []
-        self.rules: list[tuple[bytes, int]] = []
-        self.handled = (0, 0, 0)
-        self.filter = b""
-        self.filter_fd = -1
-        self.umask = -1
-        self.private = b""
-        self.capabilities = -1
-        self.connect_filter = b""
-        self.ports: frozenset[int] = frozenset()
+    limits: dict[int, int]
+    umask: int | None
+    handled: tuple[int, int, int]
+    rules: list[tuple[bytes, int]]
+    filter: bytes
+    filter_fd: int | None
+    connect_filter: bytes
+    ports: tuple[int, ...]
+    capabilities: int | None
+    private: bytes
+
+    def __init__(self, bounds: dict[str, Any]) -> None:
+        """With the fields of ``spec.Confinement``, where they are explained."""
+        vars(self).update(bounds)
         self.line: tuple[_socket.socket, _socket.socket] | None = None
-        for field in fields:
-            key, _, value = field.partition(b"=")
-            getattr(self, "read_" + key.decode())(value)
-
-    def read_limit(self, value: bytes) -> None:
-        """``resource:most``."""
-        number, most = map(int, value.split(b":"))
-        self.limits.append((number, most))
-
-    def read_rule(self, value: bytes) -> None:
-        """``access:path``."""
-        access, _, path = value.partition(b":")
-        self.rules.append((path, int(access)))
-
-    def read_landlock(self, value: bytes) -> None:
-        """``files:network:scopes``, what is forbidden unless a rule allows it."""
-        files, network, scopes = map(int, value.split(b":"))
-        self.handled = (files, network, scopes)
-
-    def read_filter(self, value: bytes) -> None:
-        """The seccomp program, in hexadecimal digits."""
-        self.filter = bytes.fromhex(value.decode())
-
-    def read_filter_fd(self, value: bytes) -> None:
-        """The descriptor from which the command reads the filter, to put it on itself."""
-        self.filter_fd = int(value)
-
-    def read_umask(self, value: bytes) -> None:
-        """In octal digits."""
-        self.umask = int(value, 8)
-
-    def read_private(self, value: bytes) -> None:
-        """A directory that exists only as long as the server does."""
-        self.private = value
-
-    def read_capabilities(self, value: bytes) -> None:
-        """What root keeps of its powers, as a mask."""
-        self.capabilities = int(value)
-
-    def read_connect(self, value: bytes) -> None:
-        """``ports:filter``: where it may connect to on this machine, and what makes the kernel ask us each time."""
-        ports, _, code = value.partition(b":")
-        self.ports = frozenset(map(int, ports.split(b",")))
-        self.connect_filter = bytes.fromhex(code.decode())
 
     def prepare(self) -> None:
         """Make the private directory; one that is there already is somebody else's, and never ours to remove."""
@@ -114,39 +74,39 @@ class Cell:
             os.mkdir(path, 0o700)  # noqa: PTH102
         self.private = path
 
-    def clear(self) -> None:
-        """Remove the private directory, whatever the server has done to it."""
-        if self.private:
-            remove_tree(self.private)
-
     def enter(self) -> None:
         """Give everything up; nothing of it comes back."""
-        if self.umask >= 0:
+        if self.umask is not None:
             os.umask(self.umask)
-        for number, most in self.limits:
+        for number, most in self.limits.items():
             lower(number, most)
         if not sys.platform.startswith("linux"):
             return
-        if self.capabilities >= 0:
+        if self.capabilities is not None:
             give_up_powers(self.capabilities)
         check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         if any(self.handled):
             restrict_paths(self.handled, self.rules)
         if self.line is not None:
             hand_connects_over(self.connect_filter, self.line[1])
-        if self.filter_fd >= 0:
+        if self.filter_fd is not None:
             hand_over(self.filter, self.filter_fd)
         elif self.filter:
             filter_calls(self.filter)
 
+    @property
+    def watches(self) -> bool:
+        """Whether somebody must decide about the server's connections as long as it runs."""
+        return self.line is not None
+
     def watch(self) -> None:
-        """In the keeper, once the server runs: decide about its connections from here on."""
+        """In the reaper, once the server runs: decide about its connections from here on."""
         if self.line is not None:
             import connects  # type: ignore[import-not-found,unused-ignore]
 
             mine, its = self.line
             its.close()
-            connects.Connects(receive_descriptor(mine), self.ports)
+            connects.Connects(receive_descriptor(mine), frozenset(self.ports))
 
 
 def receive_descriptor(line: _socket.socket) -> int:
@@ -214,7 +174,7 @@ def give_up_powers(kept: int) -> None:
 
 
 def hand_connects_over(code: bytes, line: _socket.socket) -> None:
-    """Have the kernel ask our keeper about every ``connect``: it is sent what it needs to be asked."""
+    """Have the kernel ask our reaper about every ``connect``: it is sent what it needs to be asked."""
     program = FilterProgram(len(code) // 8, code)
     arguments = SECCOMP[os.uname().machine], SECCOMP_SET_FILTER
     listener = libc.syscall(*arguments, NEW_LISTENER | WAIT_KILLABLE, ctypes.byref(program))
@@ -233,7 +193,7 @@ def hand_over(code: bytes, target: int) -> None:
 
 
 def remove_tree(path: bytes) -> None:
-    """Remove a directory and all in it; links are removed, not followed."""
+    """Remove a directory and all in it, whatever the server has done to it; links are removed, not followed."""
     try:
         os.chmod(path, 0o700)  # noqa: PTH101
         with os.scandir(path) as entries:

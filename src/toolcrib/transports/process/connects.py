@@ -1,6 +1,6 @@
-"""Where a confined server with a network may connect to: its keeper looks at every address before the kernel does.
+"""Where a confined server with a network may connect to: its reaper looks at every address before the kernel does.
 
-The kernel stops each ``connect`` and hands it to the keeper, which copies the address, decides, and connects the
+The kernel stops each ``connect`` and hands it to the reaper, which copies the address, decides, and connects the
 server's own socket to that copy: whatever the server does to its memory meanwhile changes nothing. Refused is whatever
 leads back to this machine (toolcrib's own port, databases, other people's services), but for the ports granted.
 
@@ -32,8 +32,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Connects:
     """Decides about the connections of one server, as long as anything of it is there."""
 
-    def __init__(self, listener: int, ports: frozenset[int]) -> None:
-        self.listener, self.ports = listener, ports
+    def __init__(self, listener: int, ports: frozenset[int], at_once: int = AT_ONCE) -> None:
+        self.listener, self.ports, self.at_once = listener, ports, at_once
         self.under_way = 0
         _thread.start_new_thread(self.attend, ())
 
@@ -48,7 +48,7 @@ class Connects:
             except OSError:  # whoever asked is gone
                 continue
             identity, thread, *_, fd, address, size, _, _, _ = NOTICE.unpack(notice)
-            if self.under_way >= AT_ONCE:
+            if self.under_way >= self.at_once:
                 self.answer(identity, errno.EAGAIN)
                 continue
             self.under_way += 1

@@ -1,6 +1,6 @@
-"""Starting servers as child processes, each under a keeper that ends with them. No threads, no child watcher.
+"""Starting servers under a keeper that ends what is left of them. No threads, no child watcher.
 
-The keepers live in the small program next door (``spawner.py``), which is started when the first server is. Whoever
+The keeper is the small program next door (``spawner.py``), which is started when the first server is. Whoever
 holds a ``Process`` holds the line to its keeper: closing that line, on purpose or by dying, ends the server.
 """
 
@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import io
 import json
+import marshal
 import os
 import socket
 import subprocess
@@ -23,6 +24,8 @@ from toolcrib.transports.process.spec import ExitReport, ProcessSpec, explain_fa
 STARTS_AT_ONCE = 16  # keeps the descriptors in flight far below what the kernel allows
 STOP_MARGIN_S = 2.0
 REAP_RETRY_S = 0.001
+START = "import sys; sys.path.append(sys.argv[1]); import spawner; spawner.main(int(sys.argv[2]))"
+"""Imports the program instead of running its file: compiled once, not each time, it starts 4 ms sooner."""
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
@@ -104,11 +107,11 @@ class Process:
 class SpawnerProgram:
     """The running ``spawner.py``, and our end of its socket; reaped as soon as it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: str) -> None:
         self._loop = asyncio.get_running_loop()
         self.line, theirs = socket.socketpair()
         with theirs:
-            self._running = run_program(theirs.fileno())
+            self._running = run_program(theirs.fileno(), start)
         self.line.setblocking(False)
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self.line.fileno(), self._see_end)  # it never says anything else
@@ -120,11 +123,11 @@ class SpawnerProgram:
 
     @property
     def is_running(self) -> bool:
-        """Whether keepers can be asked for."""
-        return self._running.poll() is None and not self.ended.done()
+        """Whether servers can be asked for, and the guard is there in case its keeper is killed."""
+        return self._running.poll() is None and self.line.fileno() >= 0
 
     def dismiss(self) -> None:
-        """Let it end as soon as its keepers have; ``ended`` tells when."""
+        """Let it end as soon as its servers have; ``ended`` tells when."""
         with contextlib.suppress(OSError):
             self.line.shutdown(socket.SHUT_WR)
 
@@ -144,7 +147,8 @@ class SpawnerProgram:
 class Spawner:
     """Starts processes; one per crib. The program behind it starts with the first process, and again if it died."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: str = START) -> None:
+        self._start = start
         self._program: SpawnerProgram | None = None
         self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
         self._processes: set[Process] = set()
@@ -173,22 +177,24 @@ class Spawner:
         return process
 
     def _hand_over(self, spec: ProcessSpec, undo: contextlib.ExitStack) -> Process:
-        """Give a new keeper its ends of the pipes and of the line; ``undo`` takes everything back."""
+        """Give the keeper its ends of the pipes and of the line; ``undo`` takes everything back."""
         if self._closed:
             raise refuse(spec, f"{spec.argv[0]!r} was not started: toolcrib is closing.")
         with open_pairs() as (pipes, line, theirs):
             process = Process(spec, pipes, line)
             undo.callback(process.close_pipes)
             undo.callback(process.abandon)
-            socket.send_fds(self._connect(), [b"k" if spec.confinement is None else b"c"], theirs)
+            socket.send_fds(self._connect(), [b"s"], theirs)
         self._processes.add(process)
         process.gone.add_done_callback(lambda _: self._processes.discard(process))
         return process
 
     def _connect(self) -> socket.socket:
         """The line to the running program; starting it takes a millisecond, it need not be awaited."""
-        if self._program is None or not self._program.is_running:
-            self._program = SpawnerProgram()
+        if self._program is not None and not self._program.is_running:
+            self._program.dismiss()
+            self._program = None
+        self._program = self._program or SpawnerProgram(self._start)
         return self._program.line
 
     async def close(self) -> None:
@@ -215,10 +221,10 @@ async def stop_all(processes: tuple[Process, ...]) -> None:
         await asyncio.wait([process.gone for process in processes], timeout=max(p.longest_stop_s for p in processes))
 
 
-def run_program(fd: int) -> "subprocess.Popen[bytes]":
+def run_program(fd: int, start: str) -> "subprocess.Popen[bytes]":
     """Start ``spawner.py`` in its own session, with nothing of ours but its socket; no secret is in its environment."""
-    program = Path(__file__).with_name("spawner.py")
-    argv = [sys.executable, "-I", "-S", "-E", str(program), str(fd)]
+    options = ["-I", "-S", "-E", *(["-B"] if sys.dont_write_bytecode else [])]
+    argv = [sys.executable, *options, "-c", start, str(Path(__file__).parent), str(fd)]
     env = {name: os.environ[name] for name in _LOADER_VARIABLES if name in os.environ}
     null = subprocess.DEVNULL
     return subprocess.Popen(  # noqa: S603
@@ -249,15 +255,16 @@ def _open_pipe(mode: str, ours: contextlib.ExitStack, theirs: contextlib.ExitSta
 
 
 def encode_request(spec: ProcessSpec) -> bytes:
-    """``spec`` as the keeper reads it: length, then fields separated by zero bytes."""
-    variables = [f"{name}={value}" for name, value in spec.env.items()]
-    bounds = [] if spec.confinement is None else spec.confinement.fields()
-    counts = [str(len(spec.argv)), str(len(bounds))]
-    fields = [spec.cwd or "", repr(spec.stop_grace_s), repr(spec.kill_grace_s), *counts, *spec.argv, *bounds]
-    if not spec.argv or any("\0" in field for field in (*fields, *variables)):
+    """``spec`` as the reaper reads it, which runs in the same Python: length, then a marshalled mapping."""
+    argv = [os.fsencode(word) for word in spec.argv]
+    env = [os.fsencode(f"{name}={value}") for name, value in spec.env.items()]
+    cwd = os.fsencode(spec.cwd or "")
+    if not argv or any(b"\0" in text for text in (*argv, *env, cwd)):
         raise refuse(spec, "The command is empty or contains a zero byte.", hint="Check command, args and env.")
-    text = b"\0".join(map(os.fsencode, (*fields, *variables)))
-    return len(text).to_bytes(4, "big") + text
+    confinement = None if spec.confinement is None else spec.confinement.bounds()
+    graces = {"stop_grace_s": spec.stop_grace_s, "kill_grace_s": spec.kill_grace_s}
+    request = marshal.dumps({"argv": argv, "env": env, "cwd": cwd, "confinement": confinement, **graces})
+    return len(request).to_bytes(4, "big") + request
 
 
 def check_platform() -> None:

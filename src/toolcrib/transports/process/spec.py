@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
@@ -28,26 +28,19 @@ class Confinement:
     filter_fd: int | None = None
     """The descriptor from which the command itself reads the filter; ``None`` puts it on before the command."""
     connect_filter: bytes = b""
-    """The seccomp program that has the keeper asked about every connection; none leaves them alone."""
+    """The seccomp program that has the reaper asked about every connection; none leaves them alone."""
     ports: tuple[int, ...] = ()
-    """Where on this machine it may connect to, if the keeper is asked."""
+    """Where on this machine it may connect to, if the reaper is asked."""
     capabilities: int | None = None
     """What is left of root's powers, as a mask; ``None`` leaves all."""
     private: str = ""
     """A directory, made for the server alone and removed once nothing of it is left."""
 
-    def fields(self) -> list[str]:
-        """As the keeper reads it."""
-        limits = [f"limit={number}:{most}" for number, most in self.limits.items()]
-        rules = [f"rule={access}:{path}" for path, access in self.rules]
-        landlock = "landlock=" + ":".join(map(str, self.handled))
-        filter_fd = [] if self.filter_fd is None else [f"filter_fd={self.filter_fd}"]
-        umask = [] if self.umask is None else [f"umask={self.umask:o}"]
-        powers = [] if self.capabilities is None else [f"capabilities={self.capabilities}"]
-        ports = ",".join(map(str, self.ports))
-        connect = [f"connect={ports}:{self.connect_filter.hex()}"] if self.connect_filter else []
-        bounds = [*limits, *rules, landlock, f"filter={self.filter.hex()}", *filter_fd, *umask, *powers, *connect]
-        return [*bounds, f"private={self.private}"]
+    def bounds(self) -> dict[str, object]:
+        """As the reaper takes it; paths as the system has them."""
+        given = {name: getattr(self, name) for name in self.__slots__}
+        rules = [(os.fsencode(path), access) for path, access in self.rules]
+        return {**given, "limits": dict(self.limits), "rules": rules, "private": os.fsencode(self.private)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +91,37 @@ def refuse(spec: ProcessSpec, message: str, *, hint: str = "", number: int = 0) 
 
 def explain_failure(spec: ProcessSpec, number: int, step: str) -> SourceUnavailable:
     """The error for what the system answered at a step of the start: pipe, fork, chdir, private, confine or exec."""
-    explain = _EXPLANATIONS.get((step, number)) or _STEPS.get(step, _explain_otherwise)
-    message, hint = explain(spec, number)
+    command, said = spec.argv[0], os.strerror(number)
+    message, hint = f"cannot start {command!r}: {said}.", "Check the command and the limits of the system."
+    match step, number:
+        case "exec", errno.ENOENT:
+            message, hint = _explain_missing(spec, command)
+        case "exec", errno.EACCES:
+            message, hint = f"not allowed to run {command!r}.", f"Make it executable: chmod +x {command}"
+        case "exec", errno.ENOEXEC:
+            message = f"{command!r} is no program for this machine."
+            hint = "Name its interpreter as the command, or add a #! line."
+        case "chdir", errno.ENOENT | errno.EACCES | errno.ENOTDIR:
+            message, hint = f"cannot enter the working directory {spec.cwd!r}: {said}.", "Check the server's cwd."
+        case "pipe", errno.EMFILE:
+            message, hint = "too many open files; each server needs four.", "Raise the limit: ulimit -n 8192"
+        case "private", _:
+            place = spec.confinement.private if spec.confinement else ""
+            message = f"cannot make its private directory {place!r}: {said}."
+            hint = "Check TMPDIR and its permissions."
+        case "confine", _:
+            message = f"the system does not take the bounds of isolation {spec.isolation!r}: {said}."
+            hint = "See what it can do: toolcrib doctor --isolation"
     return refuse(spec, message, hint=hint, number=number)
+
+
+def _explain_missing(spec: ProcessSpec, command: str) -> tuple[str, str]:
+    if "/" not in command and shutil.which(command, path=spec.env.get("PATH", os.defpath)) is None:
+        install = next((hint for names, hint in _INSTALL_HINTS.items() if command in names), "Install it")
+        return f"command not found: {command!r}.", f"{install} or give the full path."
+    if "/" not in command or Path(spec.cwd or "", command).exists():
+        return f"{command!r} cannot run: its interpreter is missing.", "Check the program named in its first line (#!)."
+    return f"no such file: {command!r}.", "Check the path; a relative one starts from the server's working directory."
 
 
 @contextlib.contextmanager
@@ -110,58 +131,3 @@ def explained(spec: ProcessSpec) -> Iterator[None]:
         yield
     except OSError as error:
         raise explain_failure(spec, error.errno or 0, "pipe") from error
-
-
-def _explain_missing(spec: ProcessSpec, _number: int) -> tuple[str, str]:
-    command = spec.argv[0]
-    if "/" not in command and shutil.which(command, path=spec.env.get("PATH", os.defpath)) is None:
-        install = next((hint for names, hint in _INSTALL_HINTS.items() if command in names), "Install it")
-        return f"command not found: {command!r}.", f"{install} or give the full path."
-    if "/" not in command or Path(spec.cwd or "", command).exists():
-        return f"{command!r} cannot run: its interpreter is missing.", "Check the program named in its first line (#!)."
-    return f"no such file: {command!r}.", "Check the path; a relative one starts from the server's working directory."
-
-
-def _explain_forbidden(spec: ProcessSpec, _number: int) -> tuple[str, str]:
-    return f"not allowed to run {spec.argv[0]!r}.", f"Make it executable: chmod +x {spec.argv[0]}"
-
-
-def _explain_format(spec: ProcessSpec, _number: int) -> tuple[str, str]:
-    return f"{spec.argv[0]!r} is no program for this machine.", "Name its interpreter as the command, or add a #! line."
-
-
-def _explain_directory(spec: ProcessSpec, number: int) -> tuple[str, str]:
-    return f"cannot enter the working directory {spec.cwd!r}: {os.strerror(number)}.", "Check the server's cwd."
-
-
-def _explain_descriptors(_spec: ProcessSpec, _number: int) -> tuple[str, str]:
-    return "too many open files; each server needs four.", "Raise the limit: ulimit -n 8192"
-
-
-def _explain_private(spec: ProcessSpec, number: int) -> tuple[str, str]:
-    place = spec.confinement.private if spec.confinement else ""
-    return f"cannot make its private directory {place!r}: {os.strerror(number)}.", "Check TMPDIR and its permissions."
-
-
-def _explain_confine(spec: ProcessSpec, number: int) -> tuple[str, str]:
-    message = f"the system does not take the bounds of isolation {spec.isolation!r}: {os.strerror(number)}."
-    return message, "See what it can do: toolcrib doctor --isolation"
-
-
-def _explain_otherwise(spec: ProcessSpec, number: int) -> tuple[str, str]:
-    return f"cannot start {spec.argv[0]!r}: {os.strerror(number)}.", "Check the command and the limits of the system."
-
-
-_EXPLANATIONS: dict[tuple[str, int], Callable[[ProcessSpec, int], tuple[str, str]]] = {
-    ("exec", errno.ENOENT): _explain_missing,
-    ("exec", errno.EACCES): _explain_forbidden,
-    ("exec", errno.ENOEXEC): _explain_format,
-    ("chdir", errno.ENOENT): _explain_directory,
-    ("chdir", errno.EACCES): _explain_directory,
-    ("chdir", errno.ENOTDIR): _explain_directory,
-    ("pipe", errno.EMFILE): _explain_descriptors,
-}
-_STEPS: dict[str, Callable[[ProcessSpec, int], tuple[str, str]]] = {
-    "private": _explain_private,
-    "confine": _explain_confine,
-}
