@@ -15,7 +15,7 @@ import yaml
 from toolcrib.calls.metrics import exposition
 from toolcrib.cli.main import COMMANDS
 from toolcrib.config.parse import parse
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.server.app import OPEN_PATHS
 
 DEPLOY = Path(__file__).parent.parent / "deploy"

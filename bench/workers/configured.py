@@ -17,7 +17,7 @@ from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.events import drop
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.crib.assemble import assemble, load
+from toolcrib.crib.builder import assemble, load
 from toolcrib.project.project import Project
 from toolcrib.server.identity.sign_in import SignIns, Tokens
 from toolcrib.server.router import Entering

@@ -11,7 +11,7 @@ import time
 
 import uvloop
 
-from toolcrib.transports.http.server import Exchange, HttpServer, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 
 TICK_S = 0.001
 
@@ -28,14 +28,14 @@ class Watch:
         self.longest_s, self.last = max(self.longest_s, now - self.last), now
         asyncio.get_running_loop().call_later(TICK_S, self.tick)
 
-    def answer(self, _request: Request, exchange: Exchange) -> None:
+    def answer(self, _request: HttpRequest, exchange: Exchange) -> None:
         now = time.thread_time()
         told = {"gap_ms": self.longest_s * 1e3, "cpu_ms": (now - self.began) * 1e3}
         self.longest_s, self.began = 0.0, now
         exchange.answer(200, json.dumps(told).encode())
 
 
-def echo(request: Request, exchange: Exchange) -> None:
+def echo(request: HttpRequest, exchange: Exchange) -> None:
     exchange.answer(200, request.body)
 
 

@@ -15,9 +15,9 @@ import msgspec
 from hostile_schemas import hostile_schemas
 
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.framing import LineFramer
+from toolcrib.core.requests import Result
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.sanitise import sanitise_tool
 from toolcrib.wire.jsonrpc import RpcError, decode_inbound, decode_outbound
@@ -86,7 +86,7 @@ def is_json(data: bytes) -> bool:
 def as_server_result(data: bytes) -> bool:
     answer = decode_outbound(b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":%b}}' % data)
     assert isinstance(answer.result, msgspec.Raw)
-    return "structuredContent" in ToolResult(raw=bytes(answer.result)).mcp
+    return "structuredContent" in Result(raw=bytes(answer.result)).mcp
 
 
 def as_config_file(data: bytes) -> bool:

@@ -23,7 +23,7 @@ from toolcrib import open_crib
 from toolcrib.config.sections import ExposeConfig
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.names import to_server_name
-from toolcrib.core.tool import Tool, to_mcp
+from toolcrib.core.offers import Tool, to_mcp
 from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.schema.signature import count_tokens
 from toolcrib.server.mcp.service import McpService, ServerIdentity

@@ -10,9 +10,7 @@ from toolcrib import version
 if TYPE_CHECKING:
     from toolcrib.calls.pipeline import Layer, Step, Subject
     from toolcrib.core import errors
-    from toolcrib.core.call import CallProgress, ToolCall, ToolResult
-    from toolcrib.core.source import Listing, ToolSource
-    from toolcrib.core.tool import (
+    from toolcrib.core.offers import (
         Deprecation,
         Example,
         Offer,
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
         SecurityLevel,
         Tool,
     )
-    from toolcrib.crib.assemble import open_crib, open_profile
+    from toolcrib.core.requests import CallProgress, Request, Result
+    from toolcrib.core.source import Listing, Source
+    from toolcrib.crib.builder import open_crib, open_profile
     from toolcrib.crib.crib import Crib
     from toolcrib.server.asgi import asgi
     from toolcrib.server.serve import serve
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 __version__ = version.VERSION
 
 _HOMES = {
-    "CallProgress": "toolcrib.core.call",
+    "CallProgress": "toolcrib.core.requests",
     "Crib": "toolcrib.crib.crib",
-    "Deprecation": "toolcrib.core.tool",
-    "Example": "toolcrib.core.tool",
+    "Deprecation": "toolcrib.core.offers",
+    "Example": "toolcrib.core.offers",
     "Layer": "toolcrib.calls.pipeline",
     "Listing": "toolcrib.core.source",
-    "Offer": "toolcrib.core.tool",
-    "OfferKind": "toolcrib.core.tool",
-    "Prompt": "toolcrib.core.tool",
-    "RequestKind": "toolcrib.core.tool",
-    "Resource": "toolcrib.core.tool",
-    "ResourceTemplate": "toolcrib.core.tool",
-    "SecurityLevel": "toolcrib.core.tool",
+    "Offer": "toolcrib.core.offers",
+    "OfferKind": "toolcrib.core.offers",
+    "Prompt": "toolcrib.core.offers",
+    "RequestKind": "toolcrib.core.offers",
+    "Resource": "toolcrib.core.offers",
+    "ResourceTemplate": "toolcrib.core.offers",
+    "SecurityLevel": "toolcrib.core.offers",
     "Step": "toolcrib.calls.pipeline",
     "Subject": "toolcrib.calls.pipeline",
-    "Tool": "toolcrib.core.tool",
-    "ToolCall": "toolcrib.core.call",
-    "ToolResult": "toolcrib.core.call",
-    "ToolSource": "toolcrib.core.source",
+    "Tool": "toolcrib.core.offers",
+    "Request": "toolcrib.core.requests",
+    "Result": "toolcrib.core.requests",
+    "Source": "toolcrib.core.source",
     "asgi": "toolcrib.server.asgi",
-    "open_crib": "toolcrib.crib.assemble",
-    "open_profile": "toolcrib.crib.assemble",
+    "open_crib": "toolcrib.crib.builder",
+    "open_profile": "toolcrib.crib.builder",
     "report_progress": "toolcrib.sources.native.running",
     "serve": "toolcrib.server.serve",
     "tool": "toolcrib.sources.native.functions",
@@ -71,16 +71,16 @@ __all__ = [
     "Offer",
     "OfferKind",
     "Prompt",
+    "Request",
     "RequestKind",
     "Resource",
     "ResourceTemplate",
+    "Result",
     "SecurityLevel",
+    "Source",
     "Step",
     "Subject",
     "Tool",
-    "ToolCall",
-    "ToolResult",
-    "ToolSource",
     "__version__",
     "asgi",
     "errors",

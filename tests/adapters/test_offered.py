@@ -8,9 +8,9 @@ import pytest
 
 from toolcrib.adapters.offered import FrameworkOffer, framework, offer_tools, without
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Result
 from toolcrib.schema.dialects.names import PARAMETER_NAMES
 
 ADAPTERS = {
@@ -38,9 +38,9 @@ class Box:
     async def tools(self, *, caller: Caller) -> list[Tool]:
         return [tool for tool in self._tools if caller is LOCAL_USER or tool.name == "time__now"]
 
-    async def call(self, name: str, arguments: Any, *, caller: Caller, channel: Any) -> ToolResult:
+    async def call(self, name: str, arguments: Any, *, caller: Caller, channel: Any) -> Result:
         self.called.append((name, dict(arguments), caller))
-        return ToolResult({"content": [{"type": "text", "text": "noon"}], "structuredContent": {"hour": 12}})
+        return Result({"content": [{"type": "text", "text": "noon"}], "structuredContent": {"hour": 12}})
 
 
 NOW = Tool("time__now", "What time it is.")

@@ -20,9 +20,9 @@ from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
 from toolcrib.core.access import EVERYTHING, Caller, Reach
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
+from toolcrib.core.requests import Request
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.testing import ManualClock, RecordingChannel
 
@@ -46,10 +46,10 @@ class Person:
         self.answered = asyncio.Event()
         self.reached = asyncio.Event()
 
-    def reaches(self, call: ToolCall) -> bool:
+    def reaches(self, call: Request) -> bool:
         return self.present
 
-    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(self, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         self.asked.append(question)
         self.reached.set()
         try:
@@ -87,8 +87,8 @@ def desk(*people: Person, **changes: object) -> Approvals:
     return Approvals(**({"answers": MemoryAnswers(), "surfaces": list(people)} | changes))
 
 
-def write(caller: Caller = ANN, **arguments: object) -> ToolCall:
-    return ToolCall("files__write", "write", arguments, "call-1", caller)
+def write(caller: Caller = ANN, **arguments: object) -> Request:
+    return Request("files__write", "write", arguments, "call-1", caller)
 
 
 async def test_the_person_is_shown_the_tool_the_caller_and_the_arguments():
@@ -250,7 +250,7 @@ async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_n
     quick, stubborn = Person("quick", ApprovalReply.ALWAYS), Person("stubborn", at_once=False)
     leaving, may_leave = asyncio.Event(), asyncio.Event()
 
-    async def put(question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         try:
             await asyncio.Event().wait()
         finally:

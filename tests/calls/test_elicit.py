@@ -11,8 +11,8 @@ from toolcrib.calls import elicit
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.calls.elicit import REQUEST, ClientSurface, Seal, can_elicit, elicitation, read_reply, without_answer
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import PermissionDenied
+from toolcrib.core.requests import Request
 from toolcrib.testing import ManualClock, RecordingChannel
 
 ANN = Caller("ann", session="s1")
@@ -20,19 +20,19 @@ QUESTION = ApprovalQuestion("q1", "files__write", "files", "write", "ann", {"pat
 LIFETIME_S = 60.0
 
 
-def call(caller: Caller = ANN, **changes: object) -> ToolCall:
-    return ToolCall(
+def call(caller: Caller = ANN, **changes: object) -> Request:
+    return Request(
         **({"name": "files__write", "tool": "write", "arguments": {"path": "x"}, "caller": caller} | changes)
     )
 
 
-def answer(state: object, reply: object = "once", **changes: object) -> ToolCall:
+def answer(state: object, reply: object = "once", **changes: object) -> Request:
     """The same call again, with an answer to the question."""
     responses = {REQUEST: {"action": "accept", "content": {"answer": reply}}}
     return call(**({"more": {"requestState": state, "inputResponses": responses}} | changes))
 
 
-def asked(seal: Seal, first: ToolCall | None = None) -> str:
+def asked(seal: Seal, first: Request | None = None) -> str:
     return seal.ask(QUESTION, first or call()).mcp["requestState"]
 
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from toolcrib.calls.gate import Gate
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import RateLimited
+from toolcrib.core.requests import Request
 from toolcrib.testing import ManualClock
 
 
-def call(caller: str = "a", name: str = "slow") -> ToolCall:
-    return ToolCall(name, name, {}, caller=Caller(caller))
+def call(caller: str = "a", name: str = "slow") -> Request:
+    return Request(name, name, {}, caller=Caller(caller))
 
 
 class Visits:

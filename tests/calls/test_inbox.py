@@ -6,11 +6,11 @@ from dataclasses import replace
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.calls.inbox import ATTENDED_S, Inbox
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
-from toolcrib.core.call import ToolCall
+from toolcrib.core.requests import Request
 from toolcrib.testing import ManualClock
 
 OWNER = Caller("owner", "token", EVERYTHING)
-CALL = ToolCall("files__write", "write", {})
+CALL = Request("files__write", "write", {})
 
 
 def question(number: int = 1) -> ApprovalQuestion:
@@ -43,7 +43,7 @@ async def test_a_page_that_stays_open_attends_without_asking_again():
 async def test_whoever_asks_is_not_somebody_who_answers():
     """The asker's own look attends nothing, shows nothing, and waits as if there was nothing."""
     inbox = Inbox(ManualClock())
-    mine = ToolCall("files__write", "write", {}, caller=OWNER)
+    mine = Request("files__write", "write", {}, caller=OWNER)
     await inbox.look(OWNER)
     putting = asyncio.create_task(inbox.put(replace(question(), caller="owner"), mine))
     await asyncio.sleep(0)

@@ -6,8 +6,8 @@ import msgspec
 
 from toolcrib.calls.live import CallStepTime, Live, LiveCall, message_of
 from toolcrib.core.access import Caller
-from toolcrib.core.call import CallContext, ToolCall
 from toolcrib.core.errors import InvalidArguments, ToolFailed, UnknownTool
+from toolcrib.core.requests import Request, RequestContext
 from toolcrib.testing import ManualClock
 
 ANN = Caller("ann", "token", session="s1")
@@ -24,7 +24,7 @@ class Board:
         self.told: list[tuple[str, str]] = []
 
     def begin(self, number: int, name: str = "files__read") -> LiveCall:
-        call = ToolCall(name, "read", {"path": "a.txt"}, f"c{number}", ANN, context=CallContext(trace_id="t1"))
+        call = Request(name, "read", {"path": "a.txt"}, f"c{number}", ANN, context=RequestContext(trace_id="t1"))
         entry = self.live.open(call, ABOUT, SHAPE, self.clock())
         self.pass_time(1.0)
         return entry
@@ -178,7 +178,7 @@ async def test_listeners_are_told_of_beginning_waiting_and_end_until_they_are_fo
 async def test_a_message_is_one_short_line_without_control_characters_and_secrets():
     """Whatever a server or a function says."""
     live = Live(ManualClock(), ManualClock(), hide=lambda text: text.replace("hunter2", "***"))
-    entry = live.open(ToolCall("a", "a", {}, "c1"), ABOUT, {}, 0.0)
+    entry = live.open(Request("a", "a", {}, "c1"), ABOUT, {}, 0.0)
     live.close(entry, 1.0, "TOOL_EXECUTION_FAILED", "bad\x1b[31m \u202ehunter2\n\tline " + "x" * 5000)
 
     assert entry.message.startswith("bad *** line xxx")
@@ -190,7 +190,7 @@ async def test_a_call_that_never_came_to_the_layers_is_noted_as_ended():
     board = Board()
     board.live.on_change(board.hear)
 
-    board.live.note(ToolCall("gh\x00ost", "", {}, "c1", ANN), "ghost", UnknownTool("ghost"), {})
+    board.live.note(Request("gh\x00ost", "", {}, "c1", ANN), "ghost", UnknownTool("ghost"), {})
 
     assert board.live.running() == []
     assert [(call.tool, call.outcome, call.message) for call in board.live.recent()] == [

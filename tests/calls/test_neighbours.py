@@ -11,8 +11,8 @@ from toolcrib.calls.elicit import REQUEST
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.requests import Request, Result
 from toolcrib.testing import FakeSource, RecordingChannel
 
 OWNER = Caller("owner", "token", EVERYTHING)
@@ -23,10 +23,10 @@ def srv() -> FakeSource:
     return FakeSource("srv", ["work"])
 
 
-async def asked(waits: Replica, looks: Replica, caller: Caller = LOCAL_USER) -> "asyncio.Task[ToolResult]":
+async def asked(waits: Replica, looks: Replica, caller: Caller = LOCAL_USER) -> "asyncio.Task[Result]":
     """A call that waits at one replica while a person looks in at the other."""
     await looks.made.crib.inbox.look(OWNER)
-    await so(lambda: waits.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", caller)))
+    await so(lambda: waits.made.crib.inbox.reaches(Request("srv__work", "", {}, "", caller)))
     task = asyncio.create_task(waits.made.crib.call("srv__work", {"n": 1}, caller=caller))
     await so(lambda: looks.made.crib.inbox.open_to(OWNER))
     return task
@@ -90,9 +90,9 @@ async def test_nobody_answers_for_themselves_by_going_to_another_replica():
     common, me = Common(), Caller("owner", "token", EVERYTHING)
     async with replica(common, "a", srv(), config=ASK) as a, replica(common, "b", srv(), config=ASK) as b:
         await b.made.crib.inbox.look(OWNER)
-        await so(lambda: a.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", LOCAL_USER)))
+        await so(lambda: a.made.crib.inbox.reaches(Request("srv__work", "", {}, "", LOCAL_USER)))
 
-        assert not a.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", me))
+        assert not a.made.crib.inbox.reaches(Request("srv__work", "", {}, "", me))
 
 
 async def test_a_replica_that_comes_later_learns_what_waits():
@@ -101,7 +101,7 @@ async def test_a_replica_that_comes_later_learns_what_waits():
         call = await asked(a, b)
         async with replica(common, "c", srv(), config=ASK) as c:
             await so(lambda: c.made.crib.inbox.open_to(OWNER))
-            await so(lambda: c.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", LOCAL_USER)))
+            await so(lambda: c.made.crib.inbox.reaches(Request("srv__work", "", {}, "", LOCAL_USER)))
             (seen,) = c.made.crib.inbox.open_to(OWNER)
 
             assert await c.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.ONCE, OWNER)
@@ -144,7 +144,7 @@ def stateless() -> RecordingChannel:
     return RecordingChannel(capabilities={"elicitation": {}}, takes_input_required=True)
 
 
-async def run(member: Replica, more: dict | None = None) -> ToolResult:
+async def run(member: Replica, more: dict | None = None) -> Result:
     """One request of a stateless client."""
     crib = member.made.crib
     return await crib.run(crib.request("srv__work", {"n": 1}, LOCAL_USER, stateless(), more=more or {}))
@@ -171,7 +171,7 @@ async def test_a_stateless_client_brings_its_answer_to_any_replica_and_it_counts
 
 async def test_a_tool_that_asks_back_is_not_approved_anew_at_another_replica():
     common, sources = Common(), [srv(), srv()]
-    asking = ToolResult({"resultType": "input_required", "requestState": "theirs", "inputRequests": {}})
+    asking = Result({"resultType": "input_required", "requestState": "theirs", "inputRequests": {}})
     for source in sources:
         source.answers["work"] = lambda call: "done" if call.more else asking
     async with replica(common, "a", sources[0], config=ASK) as a, replica(common, "b", sources[1], config=ASK) as b:
@@ -194,7 +194,7 @@ async def test_numbers_of_any_size_are_shown_at_the_others():
     common = Common()
     async with replica(common, "a", srv(), config=ASK) as a, replica(common, "b", srv(), config=ASK) as b:
         await b.made.crib.inbox.look(OWNER)
-        await so(lambda: a.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", LOCAL_USER)))
+        await so(lambda: a.made.crib.inbox.reaches(Request("srv__work", "", {}, "", LOCAL_USER)))
         call = asyncio.create_task(a.made.crib.call("srv__work", {"n": 10**40}))
         await so(lambda: b.made.crib.inbox.open_to(OWNER))
         (seen,) = await b.made.crib.inbox.look(OWNER)

@@ -2,8 +2,8 @@
 
 from toolcrib.calls.layers.deadline import freshen
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
-from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 
 SUBJECT = Subject("files__read", "files", Tool("read"))
 
@@ -12,7 +12,7 @@ def noting(name: str, seen: list[str]) -> Layer:
     """A layer that notes when a call comes by, on its way in and out."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             seen.append(f"{name} in")
             result = await following(call)
             seen.append(f"{name} out")
@@ -27,11 +27,11 @@ async def test_the_first_layer_listed_sees_each_call_first_and_each_result_last(
     """The list reads as a call travels."""
     seen: list[str] = []
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         seen.append("source")
-        return ToolResult({})
+        return Result({})
 
-    await compose([noting("a", seen), noting("b", seen)], SUBJECT, source)(ToolCall("files__read", "read", {}))
+    await compose([noting("a", seen), noting("b", seen)], SUBJECT, source)(Request("files__read", "read", {}))
 
     assert seen == ["a in", "b in", "source", "b out", "a out"]
 
@@ -39,8 +39,8 @@ async def test_the_first_layer_listed_sees_each_call_first_and_each_result_last(
 async def test_a_layer_with_nothing_to_do_costs_nothing():
     """It hands back the next step itself."""
 
-    async def source(call: ToolCall) -> ToolResult:
-        return ToolResult({})
+    async def source(call: Request) -> Result:
+        return Result({})
 
     assert compose([lambda subject, following: following], SUBJECT, source) is source
 
@@ -53,8 +53,8 @@ def test_layers_are_built_once_per_tool():
         built.append((subject.name, subject.server, subject.offer.name))
         return following
 
-    async def source(call: ToolCall) -> ToolResult:
-        return ToolResult({})
+    async def source(call: Request) -> Result:
+        return Result({})
 
     compose([layer, layer], SUBJECT, source)
 
@@ -65,12 +65,12 @@ async def test_behind_each_call_the_listing_of_its_server_is_renewed_where_that_
     """For clients that call and never list; a tool of this process has nothing to renew."""
     renewed: list[str] = []
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         renewed.append(call.tool)
-        return ToolResult({})
+        return Result({})
 
     subject = Subject("files__read", "files", Tool("read"), renew=lambda: renewed.append("renew"))
-    await freshen()(subject, source)(ToolCall("files__read", "read", {}))
+    await freshen()(subject, source)(Request("files__read", "read", {}))
 
     assert renewed == ["renew", "read"]
     assert freshen()(SUBJECT, source) is source

@@ -4,7 +4,7 @@ import tomllib
 
 from toolcrib.catalog.accounting import by_server, cost_of, dead_weight, propose
 from toolcrib.catalog.catalog import Route
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.sources.native.source import NativeSource
 
 SOURCE = NativeSource()

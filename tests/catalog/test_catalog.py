@@ -1,7 +1,7 @@
 """The catalog as a value."""
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.core.tool import Example, Tool
+from toolcrib.core.offers import Example, Tool
 from toolcrib.sources.native.source import NativeSource
 
 SOURCE = NativeSource()

@@ -2,7 +2,7 @@
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.confusable import LOOKED_AT, find_confusable
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.sources.native.source import NativeSource
 
 SOURCE = NativeSource()

@@ -4,7 +4,7 @@ import pytest
 
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, SourceUnavailable
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, memory_crib
 

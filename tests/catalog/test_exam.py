@@ -5,7 +5,7 @@ import pytest
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.exam import ExamQuestion, Graded, parse_questions, report, starter_questions, to_line
 from toolcrib.core.errors import CallerError
-from toolcrib.core.tool import Example, Tool
+from toolcrib.core.offers import Example, Tool
 from toolcrib.sources.native.source import NativeSource
 
 KNOWN = ["git__log", "git__push", "files__read"]

@@ -8,7 +8,7 @@ from toolcrib.catalog import flights, refresh
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import SourceUnavailable, StoreUnavailable
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource
 

@@ -4,7 +4,7 @@ import pytest
 
 from toolcrib.catalog.catalog import FORMATS, Options, Route, offer_routes
 from toolcrib.core.errors import CallerError
-from toolcrib.core.tool import Tool, from_mcp
+from toolcrib.core.offers import Tool, from_mcp
 from toolcrib.sources.native.source import NativeSource
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "x-vendor": {"kept": True}}

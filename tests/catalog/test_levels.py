@@ -10,7 +10,7 @@ from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
 from toolcrib.config.rules import POLICIES
 from toolcrib.config.sections import SecurityConfig
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
 PLAIN = SecurityConfig()

@@ -10,7 +10,7 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.lookalikes import MOST_NAMED, LookalikeIndex, find_lookalikes, new_pairs, pairs, skeleton
 from toolcrib.core import events
 from toolcrib.core.names import join_name
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.testing import FakeSource, memory_crib
 
 

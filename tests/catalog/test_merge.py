@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.catalog.merge import Offering, beyond_capacity, merge
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.testing import FakeSource
 

@@ -14,12 +14,12 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, config_hash
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.access import LOCAL_USER
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import RESULT_READ
-from toolcrib.core.tool import Tool
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.loading import Loaded
 
 AT = "2026-01-02T03:04:05Z"
@@ -151,6 +151,6 @@ async def test_what_is_only_recorded_cannot_be_called():
     config = config_of()
     source = recorded_catalog(config, records_of(config)).catalog.routes["files__read_file"].source
 
-    assert (await source.list_tools()).tools == ()
+    assert (await source.list_offers()).tools == ()
     with pytest.raises(SourceUnavailable, match="only known from the record"):
-        await source.call_tool(ToolCall("files__read_file", "read_file", {}, caller=LOCAL_USER))
+        await source.answer(Request("files__read_file", "read_file", {}, caller=LOCAL_USER))

@@ -13,7 +13,7 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.kinds import HoldReason
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 

@@ -16,8 +16,8 @@ from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.offers import Tool
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Tool
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource
 

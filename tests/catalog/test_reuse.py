@@ -12,7 +12,7 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import PlaceRules, SecurityConfig
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
 from toolcrib.sources.native.functions import native_tool
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.testing import FakeSource

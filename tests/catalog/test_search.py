@@ -2,7 +2,7 @@
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.search import ToolSearch
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.search.toolindex import ToolIndex
 from toolcrib.testing import FakeSource
 

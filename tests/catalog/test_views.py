@@ -6,7 +6,7 @@ from toolcrib.catalog.merge import configured_view, native_view
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.limits import Rate, ToolLimits
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
 
 PLAIN = SecurityConfig()
 

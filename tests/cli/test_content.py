@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.cli.content import example_call, parameter_rows, type_name
-from toolcrib.core.tool import Example, Tool
+from toolcrib.core.offers import Example, Tool
 
 
 @pytest.mark.parametrize(

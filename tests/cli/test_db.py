@@ -11,7 +11,7 @@ from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditDatabase, AuditFile
 from toolcrib.stores.audit.log import body_of

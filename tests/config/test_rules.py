@@ -20,7 +20,7 @@ from toolcrib.config.rules import (
 )
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.limits import Rate
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
 

@@ -9,7 +9,7 @@ from tests.fleet.engines import a_postgres
 
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import CallerError, StoreUnavailable
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken, NoSuchToken, TokenFile
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.tokens import COUNTS_S, LOOK_S, PgTokens

@@ -23,7 +23,7 @@ from toolcrib.core.access import (
     may_operate,
 )
 from toolcrib.core.kinds import HoldReason
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 LEVELS = list(SecurityLevel)
 TOOL = Reach("files__read", "files", SecurityLevel.READ_ONLY)

@@ -21,12 +21,12 @@ from toolcrib.catalog.records import Storing
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import Config
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import ToolCall
 from toolcrib.core.clocks import BELIEVED_S, Moments
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.events import drop
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import Request
 from toolcrib.crib.layers import make_seal
 from toolcrib.server.identity.authentication import AuthContext, make_authentication
 from toolcrib.server.identity.jwt import JwtGate, JwtPolicy, KeyRing
@@ -183,8 +183,8 @@ def test_a_person_s_answer_counts_once_whatever_the_clock_is_set_to(jump: float,
     seal, wall = make_seal(60.0, b""), time.time()
     question = ApprovalQuestion("q1", "files__write", "files", "write", "ann", {}, 60.0)
 
-    def call(more: dict[str, object]) -> ToolCall:
-        return ToolCall("files__write", "write", {}, Caller("ann"), more=more)
+    def call(more: dict[str, object]) -> Request:
+        return Request("files__write", "write", {}, Caller("ann"), more=more)
 
     state = seal.ask(question, call({})).mcp["requestState"]
     back = {"requestState": state, "inputResponses": {REQUEST: {"action": "accept", "content": {"answer": "once"}}}}
@@ -251,7 +251,7 @@ READERS = {
     "cli/commands/connect.py": "whether there are tokens",
     "cli/serving.py": "when news came, for people",
     "core/clocks.py": "the moments others go by",
-    "crib/assemble.py": "when calls began, for people",
+    "crib/builder.py": "when calls began, for people",
     "crib/crib.py": "a part of a name",
     "crib/database.py": "tokens that are copied",
     "crib/layers.py": "when something happened, in the audit log",

@@ -17,8 +17,8 @@ from toolcrib.config.sections import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
-from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.backend import find_backend, replica_name
+from toolcrib.crib.builder import open_crib
 from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.database import find_store
 from toolcrib.stores.redis.engine import RedisSettings, find_redis

@@ -11,8 +11,8 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, Caller
-from toolcrib.core.call import ToolCall
 from toolcrib.core.events import Event, News
+from toolcrib.core.requests import Request
 from toolcrib.crib.bulletin import CALLS_PER_S, FOLD_S, Attention, Bulletin, Folding, follow
 from toolcrib.testing import FakeSource, ManualClock, memory_crib
 
@@ -229,7 +229,7 @@ class Crowd:
             self.folding.note(self.call(number))
 
     def call(self, number: int) -> LiveCall:
-        return self.live.open(ToolCall("files__read", "read", {}, str(number)), ("files", "read_only"), {}, 0.0)
+        return self.live.open(Request("files__read", "read", {}, str(number)), ("files", "read_only"), {}, 0.0)
 
 
 async def test_few_calls_are_told_one_by_one():

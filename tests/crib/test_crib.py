@@ -17,12 +17,12 @@ from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import errors, events
 from toolcrib.core.access import EVERYTHING, Caller, Grants
-from toolcrib.core.call import CallProgress, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallerError, InternalError, SourceUnavailable
 from toolcrib.core.kinds import DiscoveryStatus, LinkState
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import CallProgress, ErrorInfo, Request, Result
 from toolcrib.core.source import SourceStatus
-from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.sources.native.functions import define
 from toolcrib.sources.native.running import report_progress
 from toolcrib.stores.lockfile import MemoryRecords
@@ -88,7 +88,7 @@ async def test_fifty_calls_run_at_once():
 
     together = asyncio.Barrier(50)
 
-    async def answer(_: ToolCall) -> str:
+    async def answer(_: Request) -> str:
         await together.wait()
         return "read together"
 
@@ -127,13 +127,13 @@ async def test_an_unknown_tool_is_told_the_near_ones(name, message):
 
 OUTCOMES = st.sampled_from(
     [
-        ToolResult({"content": []}),
-        ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no")),
-        ToolResult(raw=b'{"content":[{"type":"text","text":"raw"}]}'),
-        ToolResult(raw=b'{"content":"odd","structuredContent":{"n":1e999}}'),
-        ToolResult(raw=b'{"content":[null,5,{"type":"text"},{"type":"text","text":5}]}'),
-        ToolResult(raw=b"[]"),
-        ToolResult(raw=b"\xff"),
+        Result({"content": []}),
+        Result({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no")),
+        Result(raw=b'{"content":[{"type":"text","text":"raw"}]}'),
+        Result(raw=b'{"content":"odd","structuredContent":{"n":1e999}}'),
+        Result(raw=b'{"content":[null,5,{"type":"text"},{"type":"text","text":5}]}'),
+        Result(raw=b"[]"),
+        Result(raw=b"\xff"),
         "text",
         *(kind(f"{kind.__name__} it is") for kind in (errors.CallerError, errors.SourceUnavailable)),
         errors.ConnectionLost("lost"),
@@ -161,7 +161,7 @@ def test_a_call_never_raises(outcome, arguments, name, listing_fails):
     """Whatever a server does and a caller sends, there is a result, its code is a known one, and it can be read."""
     strict = Tool("strict", input_schema={"type": "object", "required": ["a"]}, output_schema={"type": "object"})
 
-    async def run() -> ToolResult:
+    async def run() -> Result:
         source = FakeSource("srv", [Tool("work"), strict])
         source.answers = {"work": outcome, "strict": outcome}
         source.trouble = outcome if listing_fails and isinstance(outcome, Exception) else None
@@ -296,7 +296,7 @@ async def test_a_program_hears_of_the_progress_of_its_call():
     """Of native functions in threads and on the loop, and of servers; a call within one is another one's."""
     source = FakeSource("files", ["copy"])
 
-    def copy(call: ToolCall) -> str:
+    def copy(call: Request) -> str:
         for told in (b'{"progress":3,"total":4}', b'{"progress":"much"}', b"[]"):
             call.channel.notify("notifications/progress", told)
         return "done"
@@ -604,13 +604,13 @@ async def test_without_prefixes_tools_go_by_their_own_names():
     first, second = FakeSource("a", ["read"]), FakeSource("b", ["write"])
     gate = asyncio.Barrier(2)
     for source in (first, second):
-        original = source.list_tools
+        original = source.list_offers
 
         async def together(original=original):
             await gate.wait()
             return await original()
 
-        source.list_tools = together
+        source.list_offers = together
     async with memory_crib(first, second, prefix=False) as made:
         result = await asyncio.wait_for(made.crib.call("write"), 150)
 

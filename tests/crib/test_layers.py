@@ -11,10 +11,10 @@ from toolcrib.calls.live import Live
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config
 from toolcrib.core.audit import NoAudit
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, PermissionDenied
 from toolcrib.core.events import drop
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.requests import Request, Result
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.layers import layer_stack, make_approvals
 from toolcrib.crib.servers import Parts
 from toolcrib.sources.native.source import NativeSource
@@ -79,7 +79,7 @@ async def test_a_programs_own_layers_see_checked_calls_in_their_order():
 
     def noting(word: str):
         def layer(subject: Subject, following: Step) -> Step:
-            async def step(call: ToolCall) -> ToolResult:
+            async def step(call: Request) -> Result:
                 seen.append((word, subject.name, dict(call.arguments)))
                 return await following(call)
 
@@ -100,14 +100,14 @@ async def test_a_programs_own_layers_see_checked_calls_in_their_order():
     [
         (PermissionDenied("Not on Sundays."), "TOOL_PERMISSION_DENIED", "Not on Sundays."),
         (KeyError("day"), "TOOL_EXECUTION_FAILED", "double was ended by a layer of the program: KeyError: 'day'"),
-        (None, "TOOL_EXECUTION_FAILED", "it gave NoneType, not a toolcrib.ToolResult"),
+        (None, "TOOL_EXECUTION_FAILED", "it gave NoneType, not a toolcrib.Result"),
     ],
 )
 async def test_what_a_layer_of_the_program_raises_is_a_result_with_a_code(outcome, code, said):
     """And counts as any failed call; the tool did not run."""
 
     def closed(subject: Subject, following: Step) -> Step:
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             if outcome is None:
                 return None
             raise outcome

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib.assemble import as_loaded
+from toolcrib.crib.builder import as_loaded
 from toolcrib.crib.loading import load
 from toolcrib.stores.paths import Environment
 

@@ -20,10 +20,10 @@ from toolcrib.config.sections import (
     PlatformConfig,
     WorkspaceConfig,
 )
-from toolcrib.core.call import SubAgentTask
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.network import Network
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.requests import SubAgentTask
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.library import make_embedder, make_library
 from toolcrib.crib.sources import SourceMaker, sub_agents_of
 from toolcrib.knowledge.survey import Adding, Page

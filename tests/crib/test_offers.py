@@ -12,10 +12,8 @@ from toolcrib.config.lock import Record, read_lock
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.sections import ProfileConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.kinds import DiscoveryStatus, Policy
-from toolcrib.core.source import Listing
-from toolcrib.core.tool import (
+from toolcrib.core.offers import (
     Offer,
     OfferKind,
     RequestKind,
@@ -26,7 +24,9 @@ from toolcrib.core.tool import (
     other_from_mcp,
     to_mcp,
 )
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.requests import Request, Result
+from toolcrib.core.source import Listing
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.window import Profiles
@@ -49,12 +49,12 @@ class Library:
         self.others = others or (GREET, ABOUT, NOTE)
         self.asked: list[tuple[str, str, dict[str, object]]] = []
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         return Listing((TOOL,), others=self.others)
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         self.asked.append((str(call.kind), call.tool, call.arguments))
-        return ToolResult({"answer": f"{call.kind} {call.tool}"})
+        return Result({"answer": f"{call.kind} {call.tool}"})
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self.tell = listener

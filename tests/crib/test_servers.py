@@ -8,8 +8,8 @@ import pytest
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core import errors, events
 from toolcrib.core.errors import CallerError
-from toolcrib.core.tool import Tool
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.offers import Tool
+from toolcrib.crib.builder import open_crib
 from toolcrib.testing import FakeSource, memory_crib
 
 

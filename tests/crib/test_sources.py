@@ -8,11 +8,11 @@ import pytest
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import EmbedderConfig, IsolationConfig, KbConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidName
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.sources import SourceMaker
 from toolcrib.stores.paths import Environment
 
@@ -46,15 +46,15 @@ class Shop:
         self.name, self.tools, self.pinned, self.closed = name, tools, pinned, 0
         self.tell: Callable[[], None] = lambda: None
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         return Listing(self.tools)
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         if call.tool == "broken":
             raise ValueError("no stock")
         if call.tool == "away":
             raise ConnectionError("no line")
-        return ToolResult({"content": [{"type": "text", "text": f"{call.tool} {call.arguments}"}]})
+        return Result({"content": [{"type": "text", "text": f"{call.tool} {call.arguments}"}]})
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self.tell = listener
@@ -163,7 +163,7 @@ async def test_what_is_not_a_source_is_refused_with_what_it_lacks():
     """Before anything is opened."""
     servers = {"shop": ServerConfig("shop", command="true")}
     wrong = [
-        (Config(), [object()], ConfigError, "has no list_tools, call_tool, on_change, close"),
+        (Config(), [object()], ConfigError, "has no list_offers, answer, on_change, close"),
         (Config(), [Shop], ConfigError, "is a class"),
         (Config(), [Shop(name=7)], ConfigError, "has no name"),
         (Config(), [Shop(name="My Shop")], InvalidName, "'my_shop'"),
@@ -179,13 +179,13 @@ async def test_what_is_not_a_source_is_refused_with_what_it_lacks():
 async def test_a_listing_that_is_none_is_a_failure_of_the_source_alone():
     """The others are listed."""
     shop = Shop()
-    shop.list_tools = _plain_list
+    shop.list_offers = _plain_list
     async with open_crib(Config(), sources=[shop, Shop(PRICE, name="other")], keep_results=False) as crib:
         names = [tool.name for tool in await crib.tools()]
         error = crib.health().servers["shop"].error
 
     assert names == ["other__price"]
-    assert error == "shop failed: TypeError: list_tools gave list, not a toolcrib.Listing"
+    assert error == "shop failed: TypeError: list_offers gave list, not a toolcrib.Listing"
 
 
 async def _plain_list() -> list[Tool]:

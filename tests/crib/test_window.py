@@ -9,9 +9,9 @@ import pytest
 from toolcrib.config.model import Config, Origin
 from toolcrib.config.sections import ExposeConfig, ProfileConfig, ProfileTool, SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.crib.window import Profiles, ProfileSettings, ProfileView
 from toolcrib.schema.signature import count_tokens
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -40,8 +40,8 @@ def clock() -> FakeSource:
     return FakeSource("clock", [Tool("get_time", "Tell the time in a city.")])
 
 
-def meta(tool: str, caller: Caller | None = None, **arguments: object) -> ToolCall:
-    return ToolCall(tool, "", arguments, caller=caller or LOCAL_USER)
+def meta(tool: str, caller: Caller | None = None, **arguments: object) -> Request:
+    return Request(tool, "", arguments, caller=caller or LOCAL_USER)
 
 
 async def listed(window: ProfileView, client: str = "", caller: Caller | None = None) -> list[str]:
@@ -119,7 +119,7 @@ async def test_a_tool_called_through_another_is_called_as_itself():
     """With its channel, its answers and its bytes; the audit log names it, and the result is not touched."""
     source, audit = hub(), MemoryAudit()
     raw = b'{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"n":1.50}}'
-    source.answers["create_issue"] = ToolResult(raw=raw)
+    source.answers["create_issue"] = Result(raw=raw)
     channel = RecordingChannel()
     async with memory_crib(source, audit=audit) as made:
         window = ProfileView(made.crib, ProfileSettings(SEARCH))

@@ -8,7 +8,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
 from toolcrib.config.sections import WORKSPACE_TOOLS
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.loading import load
 from toolcrib.project.known import named_natives
 from toolcrib.stores.paths import Environment

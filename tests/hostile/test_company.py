@@ -31,7 +31,7 @@ class Company:
     async def names(self) -> list[str]:
         return [tool.name for tool in await self.crib.tools()]
 
-    async def bad_call(self, name: str = "bad") -> toolcrib.ToolResult:
+    async def bad_call(self, name: str = "bad") -> toolcrib.Result:
         return await self.crib.call(f"{name}__echo", {"text": "hi"})
 
     async def good_call(self) -> str:

@@ -17,7 +17,7 @@ from tests.server.rest.api import Api, owner_token
 
 from toolcrib.calls.results.shown import call_result
 from toolcrib.core.access import LOCAL_USER
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import StdioDoor

@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.config.rules import SETTING_RULES
 from toolcrib.core.kinds import IsolationLevel
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.isolate.levels import ADDED, UNPROMISED, Probe, promises, shortfall
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "isolation.md"

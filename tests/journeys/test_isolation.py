@@ -11,7 +11,7 @@ from tests.fleet.install import FLEET
 from tests.journeys.workshop import make_repository
 
 from toolcrib.core.kinds import IsolationLevel
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import measure
 from toolcrib.stores.paths import Environment

@@ -8,7 +8,7 @@ from tests.journeys.test_real_servers import DOORS, SERVERS, TOOL_COUNTS, reques
 from tests.journeys.workshop import Workshop
 
 import toolcrib
-from toolcrib.core.call import SilentChannel
+from toolcrib.core.requests import SilentChannel
 from toolcrib.sources.mcp.stdio_link import StdioLink
 
 pytestmark = pytest.mark.timeout(600)

@@ -9,8 +9,8 @@ from toolcrib import open_crib
 from toolcrib.config.model import AuditConfig, Config
 from toolcrib.config.sections import KbConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import SilentChannel
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import SilentChannel
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditQuery, ask, latest
 

@@ -6,7 +6,7 @@ import sys
 from toolcrib import open_crib, tool
 from toolcrib.config.model import Config
 from toolcrib.config.sections import KbConfig
-from toolcrib.core.call import ToolCall
+from toolcrib.core.requests import Request
 from toolcrib.core.source import Listing
 from toolcrib.crib.knowledge import make_knowledge
 from toolcrib.stores.paths import Environment
@@ -43,7 +43,7 @@ def test_the_room_is_not_imported_before_a_tool_is_called(tmp_path):
 async def test_it_lists_and_answers_like_any_source(tmp_path):
     source = make_knowledge(config(tmp_path), Environment())
     listed = await source.list_tools()
-    answered = await source.call_tool(ToolCall("kb.stats", "kb.stats", {}))
+    answered = await source.call_tool(Request("kb.stats", "kb.stats", {}))
     await source.close()
     await source.close()
 

@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 
 from toolcrib.config.model import Config
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity

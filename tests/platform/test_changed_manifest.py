@@ -12,7 +12,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import PlatformConfig, SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.kinds import HoldReason
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.platform.gateway import NAME
 from toolcrib.server.views.servers import server_views

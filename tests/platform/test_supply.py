@@ -9,7 +9,7 @@ from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import PlatformConfig
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.platform.gateway import NAME
 from toolcrib.stores.paths import Environment
 

@@ -14,8 +14,8 @@ from toolcrib.config.model import Config, config_hash
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.project.known import ProjectPlace, ProjectState, elsewhere, named_natives
 from toolcrib.project.project import Project, project_id

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.events import Event
-from toolcrib.crib.assemble import assemble
+from toolcrib.crib.builder import assemble
 from toolcrib.crib.loading import load
 from toolcrib.project.project import Project, project_id
 from toolcrib.project.projects import DOSSIERS_KEPT, Projects, as_known, remember

@@ -18,7 +18,7 @@ from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.events import Emit, Event, Stay, drop
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.crib.assemble import assemble
+from toolcrib.crib.builder import assemble
 from toolcrib.crib.loading import load
 from toolcrib.project.known import ProjectPlace
 from toolcrib.project.project import Project

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, InvalidArguments
+from toolcrib.core.requests import Request
 from toolcrib.schema.arguments import apply_defaults
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.from_signature import signature_schema
@@ -121,9 +121,9 @@ def test_what_does_not_fit_is_named():
 
 
 def test_the_call_itself_is_not_an_argument():
-    """A parameter annotated ``ToolCall`` is not in the schema and cannot be sent."""
+    """A parameter annotated ``Request`` is not in the schema and cannot be sent."""
 
-    def whoami(call: ToolCall, loud: bool = False):
+    def whoami(call: Request, loud: bool = False):
         pass
 
     read = signature_schema(whoami)
@@ -137,7 +137,7 @@ def test_the_call_itself_is_not_an_argument():
 def test_further_keyword_arguments_are_typed():
     """``**values: int`` allows any further field, of that type."""
 
-    def add(call: ToolCall, **values: int):
+    def add(call: Request, **values: int):
         pass
 
     read = signature_schema(add)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from toolcrib.core.call import ToolCall
+from toolcrib.core.requests import Request
 from toolcrib.schema.from_signature import signature_schema
 
 
@@ -15,7 +15,7 @@ class Place:
     near: list[Place] | None = None
 
 
-def go(call: ToolCall, to: Annotated[Place, "Where to."]) -> Place:
+def go(call: Request, to: Annotated[Place, "Where to."]) -> Place:
     """Go there."""
     return to
 

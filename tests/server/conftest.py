@@ -14,7 +14,7 @@ from toolcrib.core.events import drop
 from toolcrib.server.identity.sign_in import PublicAddress, SignIns, Tokens
 from toolcrib.server.router import Entering, Router, RouteSpec
 from toolcrib.transports.http.client import HttpPool
-from toolcrib.transports.http.server import GuardPolicy, HttpServer, Request
+from toolcrib.transports.http.server import GuardPolicy, HttpRequest, HttpServer
 
 OWNER = Caller("owner@page", "local", EVERYTHING)
 LOCAL = Caller("local", "local", EVERYTHING)
@@ -52,12 +52,12 @@ class Doorman:
         return SignIns(OWNER, lambda: self.owner_token, tokens, self.clock)
 
 
-def request_to(host: str, cookie: str = "", method: bytes = b"GET") -> Request:
+def request_to(host: str, cookie: str = "", method: bytes = b"GET") -> HttpRequest:
     """What a browser at ``host`` sends."""
     headers = {b"host": host.encode(), b"user-agent": b"Mozilla/5.0 (X11; Linux) Firefox/150.0"}
     if cookie:
         headers[b"cookie"] = cookie.encode()
-    return Request(method, b"/", headers, ("127.0.0.1", 1))
+    return HttpRequest(method, b"/", headers, ("127.0.0.1", 1))
 
 
 @dataclass

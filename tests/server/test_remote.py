@@ -16,7 +16,7 @@ from toolcrib.server.remote import Remote, open_remote
 from toolcrib.stores.paths import Environment
 from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.transports.http.guard import GuardPolicy
-from toolcrib.transports.http.server import Exchange, HttpServer, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 
 OWNER = Caller(OWNER_ID, "token", EVERYTHING)
 TOKEN = "the-owners-own-token"
@@ -68,7 +68,7 @@ class Crib:
         self.bearers.append(presented)
         return self.proof.identify(presented) if presented.startswith(PREFIX) else None
 
-    def who(self, request: Request, exchange: Exchange) -> None:
+    def who(self, request: HttpRequest, exchange: Exchange) -> None:
         exchange.answer(200, msgspec.json.encode({"caller": request.identity.id, "at": self.server.port}))
 
 

@@ -5,12 +5,12 @@ import pytest
 from toolcrib.server.answers import HttpProblem
 from toolcrib.server.identity.sign_in import refuse_strangers
 from toolcrib.server.router import STRANGER, Entering, Threshold, is_own_origin, wanted_place
-from toolcrib.transports.http.message import Request
+from toolcrib.transports.http.message import HttpRequest
 
 
-def request(method: bytes = b"GET", target: bytes = b"/", **headers: bytes) -> Request:
+def request(method: bytes = b"GET", target: bytes = b"/", **headers: bytes) -> HttpRequest:
     sent = {name.replace("_", "-").encode(): value for name, value in headers.items()}
-    return Request(method, target, {b"host": b"127.0.0.1:7337", **sent}, None)
+    return HttpRequest(method, target, {b"host": b"127.0.0.1:7337", **sent}, None)
 
 
 @pytest.fixture
@@ -88,6 +88,6 @@ def test_what_a_page_of_another_address_sends_is_stopped(method, headers, passes
 @pytest.mark.parametrize("origin", [None, b"http://", b"http://127.0.0.1:7337"])
 def test_without_a_host_nothing_but_no_origin_is_ones_own(origin):
     """``http://`` followed by nothing is what such a request has as its own."""
-    sent = Request(b"POST", b"/", {} if origin is None else {b"origin": origin}, None)
+    sent = HttpRequest(b"POST", b"/", {} if origin is None else {b"origin": origin}, None)
 
     assert is_own_origin(sent) is (origin in (None, b"http://"))

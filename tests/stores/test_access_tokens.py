@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores import access_tokens
 from toolcrib.stores.access_tokens import NewToken, NoSuchToken, TokenFile, _check_owner, token_file
 from toolcrib.testing import ManualClock

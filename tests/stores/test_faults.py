@@ -16,7 +16,7 @@ from bench.faults.stores import STORES
 from bench.faults.trials import Trials
 from tests.stores.audit_logs import find, walk
 
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.testing import FakeSource, memory_crib

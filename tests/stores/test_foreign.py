@@ -6,7 +6,7 @@ import pytest
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.foreign import FILE_MAX, Source, exists, read_source
+from toolcrib.stores.foreign import FILE_MAX, ForeignSource, exists, read_source
 
 MANIFEST = Path(__file__).parents[1] / "config" / "foreign" / "fixtures" / "bundle_manifest.json"
 
@@ -16,7 +16,7 @@ def test_a_file_is_read_with_its_byte_order_mark(tmp_path):
     path = tmp_path / "mcp.json"
     path.write_bytes(b'\xef\xbb\xbf{"mcpServers": {"a": {"command": "x"}}}')
 
-    ((place, found),) = read_source(Source(CLIENTS["cursor"], path), "linux")
+    ((place, found),) = read_source(ForeignSource(CLIENTS["cursor"], path), "linux")
 
     assert (place.client, place.path, place.name) == ("cursor", str(path), "a")
     assert found.server == ServerConfig("a", command="x")
@@ -28,7 +28,7 @@ def test_a_bundle_is_read_where_it_is(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", MANIFEST.read_text())
 
-    ((place, found),) = read_source(Source(UNKNOWN, path), "linux")
+    ((place, found),) = read_source(ForeignSource(UNKNOWN, path), "linux")
 
     assert (place.client, found.name) == ("mcpb", "paper-desk")
     assert list(tmp_path.iterdir()) == [path]
@@ -41,7 +41,7 @@ def test_a_huge_file_is_refused(tmp_path):
         file.truncate(FILE_MAX + 1)
 
     with pytest.raises(ConfigError, match="5,000,001 bytes; more than 5,000,000 are not read"):
-        read_source(Source(UNKNOWN, path), "linux")
+        read_source(ForeignSource(UNKNOWN, path), "linux")
 
 
 @pytest.mark.parametrize(("content", "expected"), [(b"\xff\xfe{", "not UTF-8"), (b'{\n"a" 1}', "mcp.json:2: ")])
@@ -51,7 +51,7 @@ def test_a_broken_file_is_named(tmp_path, content, expected):
     path.write_bytes(content)
 
     with pytest.raises(ConfigError, match=expected):
-        read_source(Source(UNKNOWN, path), "linux")
+        read_source(ForeignSource(UNKNOWN, path), "linux")
 
 
 def test_folders_and_missing_files_are_not_there(tmp_path):
@@ -65,4 +65,4 @@ def test_folders_and_missing_files_are_not_there(tmp_path):
 def test_what_cannot_be_read_says_why(tmp_path):
     """In the words of the system."""
     with pytest.raises(ConfigError, match="The file cannot be read: Is a directory"):
-        read_source(Source(UNKNOWN, tmp_path), "linux")
+        read_source(ForeignSource(UNKNOWN, tmp_path), "linux")

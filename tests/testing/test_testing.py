@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, NotImplementedHere, SourceUnavailable, UnknownTool
+from toolcrib.core.offers import Example, Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Example, Tool
 from toolcrib.sources.native.functions import define
 from toolcrib.testing import FakeSource, ManualClock, RecordingChannel, memory_crib, run_examples
 
@@ -25,35 +25,35 @@ async def test_a_lost_connection_is_told():
 async def test_a_source_answers_as_it_is_told():
     """A text, a result, an exception, a function of the call, sync or async."""
 
-    async def later(call: ToolCall) -> str:
+    async def later(call: Request) -> str:
         return f"later {call.arguments}"
 
-    result = ToolResult({"content": []})
+    result = Result({"content": []})
     source = FakeSource("srv", ["a", "b", "c", "d", "e"])
     source.answers = {"a": "text", "b": result, "c": SourceUnavailable("down"), "d": later}
 
-    answers = [await source.call_tool(ToolCall(name, name, {"x": 1})) for name in ("a", "b", "d", "e")]
+    answers = [await source.answer(Request(name, name, {"x": 1})) for name in ("a", "b", "d", "e")]
 
     assert [answer.text for answer in answers] == ["text", "", "later {'x': 1}", "e ran"]
     assert answers[1] is result
     with pytest.raises(SourceUnavailable):
-        await source.call_tool(ToolCall("c", "c", {}))
+        await source.answer(Request("c", "c", {}))
     with pytest.raises(UnknownTool):
-        await source.call_tool(ToolCall("z", "z", {}))
+        await source.answer(Request("z", "z", {}))
 
 
 async def test_a_source_can_be_held_and_lost():
     """Work waits at the gate; a lost connection says whether the call was sent."""
     source = FakeSource("srv", ["a"])
     source.calling.hold()
-    waiting = asyncio.create_task(source.call_tool(ToolCall("a", "a", {})))
+    waiting = asyncio.create_task(source.answer(Request("a", "a", {})))
     await source.calling.reached.wait()
     source.lose_connection(sent=False, times=2)
-    lost = ToolCall("a", "a", {})
+    lost = Request("a", "a", {})
 
     for _ in range(2):
         with pytest.raises(ConnectionLost):
-            await source.call_tool(lost)
+            await source.answer(lost)
     source.calling.release()
 
     assert ((await waiting).text, lost.context.sent) == ("a ran", False)
@@ -67,12 +67,12 @@ async def test_a_source_lists_what_is_set_and_tells_of_changes():
 
     source.change(Tool("b", "new"))
     source.stumble()
-    listing = await source.list_tools()
+    listing = await source.list_offers()
     source.trouble = SourceUnavailable("down")
 
     assert (listing, heard) == (Listing((Tool("b", "new"),), 5), ["changed", "trouble"])
     with pytest.raises(SourceUnavailable):
-        await source.list_tools()
+        await source.list_offers()
 
 
 async def test_a_channel_answers_only_what_it_was_given():

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.framing import LineFramer
+from toolcrib.core.requests import Result
 from toolcrib.wire.jsonrpc import RpcError, decode_error, decode_inbound, decode_outbound
 
 
@@ -31,7 +31,7 @@ def as_result(text: bytes) -> bool:
         answer = decode_outbound(b'{"jsonrpc":"2.0","id":1,"result":{"structuredContent":%b}}' % text)
     except msgspec.DecodeError:
         return False
-    return "structuredContent" in ToolResult(raw=bytes(answer.result)).mcp
+    return "structuredContent" in Result(raw=bytes(answer.result)).mcp
 
 
 def as_error(text: bytes) -> bool:

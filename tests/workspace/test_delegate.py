@@ -9,8 +9,8 @@ from toolcrib import open_crib
 from toolcrib.config.model import Config
 from toolcrib.config.sections import ProfileConfig, ProfileTool, WorkspaceConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import Budget, Spent, SubAgentReport, SubAgentTask
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import Budget, Spent, SubAgentReport, SubAgentTask
 from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.stores.paths import Environment
 

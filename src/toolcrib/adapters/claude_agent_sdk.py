@@ -13,9 +13,9 @@ from toolcrib import version
 from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import UnknownTool
-from toolcrib.core.tool import to_mcp
+from toolcrib.core.offers import to_mcp
+from toolcrib.core.requests import Result
 from toolcrib.schema.dialects.offer import LONGEST_NAMES, SHORTEST_NAMES, Dialect, Options
 
 try:
@@ -69,7 +69,7 @@ class _Inside:
     async def call(self, name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
         known = {offered.name: offered for offered in await self._offering.current()}
         found = known.get(name)
-        result = await found.run(arguments or {}) if found else ToolResult.failed(UnknownTool(name, known=list(known)))
+        result = await found.run(arguments or {}) if found else Result.failed(UnknownTool(name, known=list(known)))
         return types.CallToolResult.model_validate(_shown(result))
 
 
@@ -78,7 +78,7 @@ def _definition(offered: Offered) -> dict[str, Any]:
     return to_mcp(tool, offered.name)
 
 
-def _shown(result: ToolResult) -> dict[str, Any]:
+def _shown(result: Result) -> dict[str, Any]:
     structured = result.structured
     content = list(result.content)
     if structured is not None and not content:

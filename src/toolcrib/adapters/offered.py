@@ -7,9 +7,9 @@ from typing import Any
 
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.call import SILENT, ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import SILENT, Result
 from toolcrib.models.talk import ToolAnswer, ToolRequest
 from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule
 from toolcrib.schema.dialects.offer import Definition, Dialect, DialectOffer, Options, Shown, one_by_one, view_in
@@ -33,7 +33,7 @@ class Offered:
     schema: dict[str, Any]
     tool: Tool
     """As the catalogue has it."""
-    run: Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
+    run: Callable[[Mapping[str, Any]], Awaitable[Result]]
     """Calls it with arguments as the schema names them; failure is a result."""
 
     async def answer(self, arguments: Mapping[str, Any]) -> ToolAnswer:
@@ -79,7 +79,7 @@ class FrameworkOffer:
             _refuse_left_out(offer)
         known = {tool.name: tool for tool in tools}
 
-        async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        async def run(name: str, arguments: Mapping[str, Any]) -> Result:
             original, translated = offer.call(name, arguments)
             return await self._toolbox.call(original, translated, caller=self._caller, channel=SILENT)
 
@@ -98,9 +98,7 @@ def failure(answer: ToolAnswer) -> str:
     return f"Error: {answer.text}"
 
 
-def _offered(
-    definition: Definition, tool: Tool, run: Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
-) -> Offered:
+def _offered(definition: Definition, tool: Tool, run: Callable[[str, Mapping[str, Any]], Awaitable[Result]]) -> Offered:
     name = definition["name"]
     return Offered(name, definition["description"], definition["schema"], tool, lambda arguments: run(name, arguments))
 

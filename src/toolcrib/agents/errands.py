@@ -6,9 +6,9 @@ from typing import Any
 
 from toolcrib.agents.loop import Agent, AgentSettings, Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.call import BackChannel, Spent, SubAgentReport, SubAgentTask, SubAgentTools, ToolResult
 from toolcrib.core.network import Network
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import BackChannel, Result, Spent, SubAgentReport, SubAgentTask, SubAgentTools
 from toolcrib.models.api import Model
 from toolcrib.models.choose import OwnClient, parse_model, with_surroundings
 from toolcrib.models.http_model import HttpModel
@@ -48,9 +48,7 @@ class _Given:
         del caller
         return self._use.tools
 
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], *, caller: Caller, channel: BackChannel
-    ) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], *, caller: Caller, channel: BackChannel) -> Result:
         """Use one."""
         del caller, channel
         return await self._use.call(name, arguments)

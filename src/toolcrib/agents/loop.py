@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.call import SILENT, BackChannel, ToolResult
 from toolcrib.core.errors import CallerError
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import SILENT, BackChannel, Result
 from toolcrib.models.api import Model
 from toolcrib.models.talk import (
     ModelReply,
@@ -29,7 +29,7 @@ from toolcrib.schema.dialects import dialect_of
 from toolcrib.schema.dialects.offer import DialectOffer, Options
 
 
-def answer_of(use: ToolRequest, result: ToolResult) -> ToolAnswer:
+def answer_of(use: ToolRequest, result: Result) -> ToolAnswer:
     """The answer to one tool call: its words, its images, and structured data where there are no words."""
     parts = tuple(part for block in result.content if (part := _part(block)) is not None)
     if not parts and result.structured is not None:
@@ -115,9 +115,7 @@ class Toolbox(Protocol):
     async def tools(self, *, caller: Caller) -> Sequence[Tool]:
         """The tools, under the names they are called by."""
 
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], *, caller: Caller, channel: BackChannel
-    ) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], *, caller: Caller, channel: BackChannel) -> Result:
         """Run one; failure is a result."""
 
 
@@ -272,7 +270,7 @@ class Agent:
         tell(ToolFinished(use.id, name, answer, time.perf_counter() - began))
         return answer
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> Awaitable[ToolResult]:
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> Awaitable[Result]:
         if self._settings.tools is not None and name not in self._settings.tools:
             return _closed(name)
         return self._tools.call(name, arguments, caller=self._caller, channel=self._channel)
@@ -286,8 +284,8 @@ class Agent:
             del self.turns[began:]  # a question the model never answered
 
 
-async def _closed(name: str) -> ToolResult:
-    return ToolResult.failed(CallerError(f"{name} is not one of the tools of this agent."))
+async def _closed(name: str) -> Result:
+    return Result.failed(CallerError(f"{name} is not one of the tools of this agent."))
 
 
 async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Protocol, assert_never
 from toolcrib.calls.marks import Marks
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import Ruling
+from toolcrib.core.requests import Request
 
 SESSIONS_KEPT = 10_000
 
@@ -73,10 +73,10 @@ class Surface(Protocol):
     def name(self) -> str:
         """What the log calls it."""
 
-    def reaches(self, call: ToolCall) -> bool:
+    def reaches(self, call: Request) -> bool:
         """Whether somebody is there who may answer for this call."""
 
-    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(self, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         """Ask; ``None`` when nobody answered after all. Cancelled when the answer came another way."""
 
 
@@ -140,7 +140,7 @@ class Approvals:
         self.surfaces.append(surface)
         return lambda: self.surfaces.remove(surface)
 
-    async def clear(self, call: ToolCall, reach: Reach) -> None:
+    async def clear(self, call: Request, reach: Reach) -> None:
         """Return if the call may happen; raises ``PermissionDenied`` if not."""
         known = await self.recall(call.caller, reach.key)
         if known:
@@ -172,7 +172,7 @@ class Approvals:
     async def _is_marked(self, caller: Caller, tool: str) -> bool:
         return self.marks is not None and await self.marks.is_allowed(caller, tool)
 
-    def question(self, call: ToolCall, reach: Reach) -> ApprovalQuestion:
+    def question(self, call: Request, reach: Reach) -> ApprovalQuestion:
         """What a person is asked."""
         shown = self.settings.redact(call.arguments)
         return ApprovalQuestion(
@@ -180,7 +180,7 @@ class Approvals:
         )
 
     async def _ask(
-        self, question: ApprovalQuestion, call: ToolCall, surfaces: Sequence[Surface]
+        self, question: ApprovalQuestion, call: Request, surfaces: Sequence[Surface]
     ) -> tuple[ApprovalAnswer | None, str]:
         """The first answer, and the way it came."""
         asking = {asyncio.create_task(_put(surface, question, call)): surface.name for surface in surfaces}
@@ -207,7 +207,7 @@ class Approvals:
             return None
         return task.result()
 
-    async def take(self, call: ToolCall, reach: Reach, answer: ApprovalAnswer | None, way: str) -> None:
+    async def take(self, call: Request, reach: Reach, answer: ApprovalAnswer | None, way: str) -> None:
         """Let an answer count, and write it down before it does."""
         caller, tool = call.caller, reach.key
         if answer is None or answer.reply is ApprovalReply.NO:
@@ -241,12 +241,12 @@ class Approvals:
             self._sessions.pop(next(iter(self._sessions)))
         self._sessions[caller.id, caller.session, tool] = None
 
-    def _refused(self, call: ToolCall, decision: str, error: PermissionDenied) -> PermissionDenied:
+    def _refused(self, call: Request, decision: str, error: PermissionDenied) -> PermissionDenied:
         call.context.decision = decision
         return error
 
 
-async def _put(surface: Surface, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+async def _put(surface: Surface, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
     return await surface.put(question, call)
 
 
@@ -257,7 +257,7 @@ async def _end(tasks: "set[asyncio.Task[ApprovalAnswer | None]]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _entry(call: ToolCall, tool: str, decision: str, answer: ApprovalAnswer | None) -> AuditEntry:
+def _entry(call: Request, tool: str, decision: str, answer: ApprovalAnswer | None) -> AuditEntry:
     return AuditEntry(
         "approval",
         tool=tool,
@@ -286,7 +286,7 @@ def _unanswered(tool: str) -> PermissionDenied:
     )
 
 
-def is_sessionless(call: ToolCall) -> bool:
+def is_sessionless(call: Request) -> bool:
     """Whether nothing ties this call to the next one of the same client, so that "this session" would mean everybody
     who comes as the same caller."""
     return call.channel.takes_input_required and not call.caller.session

@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply, is_sessionless
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
+from toolcrib.core.requests import Request, Result
 from toolcrib.schema.text import printable
 
 ELICIT = "elicitation/create"
@@ -32,7 +32,7 @@ _CHOICES = {
 }
 
 
-def can_elicit(call: ToolCall) -> bool:
+def can_elicit(call: Request) -> bool:
     """Whether the client can show a form; an agent that works on its own would only ask itself."""
     asked = call.channel.capabilities.get("elicitation")
     is_form = isinstance(asked, Mapping) and (not asked or "form" in asked)
@@ -80,11 +80,11 @@ class ClientSurface:
 
     name = "client"
 
-    def reaches(self, call: ToolCall) -> bool:
+    def reaches(self, call: Request) -> bool:
         """Whether the client shows forms and can be asked now."""
         return can_elicit(call) and not call.channel.takes_input_required
 
-    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(self, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         """Ask the client."""
         response = await call.channel.ask(ELICIT, msgspec.json.encode(elicitation(question)))
         reply = read_reply(msgspec.json.decode(response))
@@ -101,13 +101,13 @@ class Seal:
         self._spent: dict[str, int] = {}
         """What was used, and until when it would have been valid."""
 
-    def ask(self, question: ApprovalQuestion, call: ToolCall) -> ToolResult:
+    def ask(self, question: ApprovalQuestion, call: Request) -> Result:
         """The result that asks back."""
         due = int(self._clock() + self.lifetime_s)
         nonce = secrets.token_hex(8)
         state = f"{due}.{nonce}.{self._sign(call, f'{due}.{nonce}')}"
         request = {"method": ELICIT, "params": elicitation(question, sessions=not is_sessionless(call))}
-        return ToolResult(
+        return Result(
             {
                 "resultType": "input_required",
                 "inputRequests": {REQUEST: request},
@@ -115,26 +115,26 @@ class Seal:
             }
         )
 
-    def is_ours(self, call: ToolCall) -> bool:
+    def is_ours(self, call: Request) -> bool:
         """Whether the call answers a question of ours."""
         state = call.more.get("requestState")
         return isinstance(state, str) and state.startswith(_PREFIX)
 
-    def open(self, call: ToolCall) -> ApprovalReply | None:
+    def open(self, call: Request) -> ApprovalReply | None:
         """The person's answer; what was tampered with, is too old or was used before is refused."""
         responses = call.more.get("inputResponses")
         reply = read_reply(responses.get(REQUEST) if isinstance(responses, Mapping) else None)
         self._check(call, str(call.more["requestState"]))
         return reply
 
-    def nonce(self, call: ToolCall) -> str:
+    def nonce(self, call: Request) -> str:
         """What is different in every question; empty in what is not a seal."""
         try:
             return urlsafe_b64decode(str(call.more["requestState"]).removeprefix(_PREFIX)).decode().split(".")[1]
         except (ValueError, IndexError):
             return ""
 
-    def _check(self, call: ToolCall, state: str) -> None:
+    def _check(self, call: Request, state: str) -> None:
         try:
             due, nonce, signature = urlsafe_b64decode(state.removeprefix(_PREFIX)).decode().split(".")
             expected = self._sign(call, f"{due}.{nonce}")
@@ -152,13 +152,13 @@ class Seal:
             self._spent = {nonce: due for nonce, due in self._spent.items() if due >= now}
         return len(self._spent) < SPENT_KEPT
 
-    def _sign(self, call: ToolCall, text: str) -> str:
+    def _sign(self, call: Request, text: str) -> str:
         arguments = msgspec.json.encode(call.arguments, order="sorted")
         subject = msgspec.json.encode((call.caller.id, call.caller.session, call.kind, call.name, text))
         return hmac.new(self._key, subject + hashlib.sha256(arguments).digest(), hashlib.sha256).hexdigest()
 
 
-def without_answer(call: ToolCall) -> ToolCall:
+def without_answer(call: Request) -> Request:
     """The call as its tool shall see it, which knows nothing of our question."""
     kept = {key: value for key, value in call.more.items() if key not in ("requestState", "inputResponses")}
     return replace(call, more=kept)

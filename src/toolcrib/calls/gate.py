@@ -5,9 +5,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import Rate, retry_after_s, try_again
+from toolcrib.core.requests import Request
 
 PACE_UNKNOWN_S = 1.0
 RETRY_MAX_S = 60.0
@@ -49,7 +49,7 @@ class Gate:
                 self._note_pace()
                 future.set_result(None)
 
-    async def wait(self, call: ToolCall) -> None:
+    async def wait(self, call: Request) -> None:
         """Wait for a place until there is one; a cancelled wait leaves no trace."""
         self._make_room(call)
         caller, began = call.caller.id, self._clock()
@@ -68,12 +68,12 @@ class Gate:
         if live is not None:
             live.end("queue")
 
-    def check_room(self, call: ToolCall) -> None:
+    def check_room(self, call: Request) -> None:
         """Refuse a call for which there is neither a place nor room in the queue."""
         if self.busy >= self.places and self.waiting >= self._queue_max and self._longer_line(call.caller.id) is None:
             raise self._refusal(call.name)
 
-    def _make_room(self, call: ToolCall) -> None:
+    def _make_room(self, call: Request) -> None:
         """A full queue takes a caller's call only in place of one of somebody who has more calls in it."""
         if self.waiting < self._queue_max:
             return
@@ -105,7 +105,7 @@ class Gate:
         pace_s = max(self._pace_s, self._clock() - self._moved_at) if self._pace_s else PACE_UNKNOWN_S
         return min(RETRY_MAX_S, max(PACE_UNKNOWN_S, pace_s * self.waiting))
 
-    def _join(self, call: ToolCall, now: float) -> "asyncio.Future[None]":
+    def _join(self, call: Request, now: float) -> "asyncio.Future[None]":
         if not self.waiting:
             self._moved_at = now
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.core.access import Caller, may_approve
-from toolcrib.core.call import ToolCall
+from toolcrib.core.requests import Request
 
 VIEWERS_KEPT = 256
 ATTENDED_S = 60.0
@@ -59,12 +59,12 @@ class Inbox:
         for listener in self._listeners:
             listener(question, state)
 
-    def reaches(self, call: ToolCall) -> bool:
+    def reaches(self, call: Request) -> bool:
         """Whether a caller who may answer for this one polled lately."""
         oldest = self._clock() - ATTENDED_S
         return any(at >= oldest and may_approve(viewer, call.caller.id) for viewer, at in self._viewers.items())
 
-    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(self, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         """Lay the question in and wait."""
         del call
         answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()

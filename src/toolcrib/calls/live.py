@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallEnded, InvalidArguments, ToolcribError
+from toolcrib.core.requests import Request
 from toolcrib.core.view import View
 from toolcrib.schema.text import clean_text
 
@@ -262,7 +262,7 @@ class Live:
 
     # For the layers
 
-    def open(self, call: ToolCall, about: About, shape: Mapping[str, str], began: float) -> LiveCall:
+    def open(self, call: Request, about: About, shape: Mapping[str, str], began: float) -> LiveCall:
         """A call begins, in the task that is running now."""
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
@@ -305,7 +305,7 @@ class Live:
         if self._listeners:
             self.tell(entry)
 
-    def note(self, call: ToolCall, name: str, error: ToolcribError, shape: Mapping[str, str]) -> None:
+    def note(self, call: Request, name: str, error: ToolcribError, shape: Mapping[str, str]) -> None:
         """A call that never came to the layers; ``name`` is what it asked for, safe to show."""
         now = self.clock()
         entry = self.open(msgspec.structs.replace(call, name=name), ("", ""), shape, now)

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from toolcrib.core.access import NATIVE, Reach
-from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.tool import Offer, RequestKind, offer_key
+from toolcrib.core.offers import Offer, RequestKind, offer_key
+from toolcrib.core.requests import Request, Result
 
-Step = Callable[[ToolCall], Awaitable[ToolResult]]
+Step = Callable[[Request], Awaitable[Result]]
 """What is called is awaited at once: a step that has nothing to do afterwards returns what the next one returns."""
 
 

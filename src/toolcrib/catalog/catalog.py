@@ -10,8 +10,8 @@ import msgspec
 from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.core.kinds import HoldReason, Policy
-from toolcrib.core.source import ToolSource
-from toolcrib.core.tool import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
+from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
+from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
 from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
@@ -27,7 +27,7 @@ class Route:
     server: str
     """Empty for what is offered by this process itself."""
     offer: Offer
-    source: ToolSource
+    source: Source
     policy: Policy = Policy.ALLOW
     held: HoldReason | None = None
     """Why it is in quarantine; ``None`` if it is not."""

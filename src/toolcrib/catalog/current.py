@@ -22,15 +22,15 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import HoldReason
-from toolcrib.core.source import LocalSource, ToolSource
-from toolcrib.core.tool import Offer
+from toolcrib.core.offers import Offer
+from toolcrib.core.source import LocalSource, Source
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
     """Routes, and what they were made of."""
 
-    source: ToolSource
+    source: Source
     offers: Sequence[Offer]
     config: ServerConfig | None
     held: Mapping[str, HoldReason]

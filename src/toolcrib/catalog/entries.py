@@ -9,10 +9,10 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants, may_know_server
-from toolcrib.core.call import ErrorInfo, ToolResult
 from toolcrib.core.kinds import DiscoveryStatus, Health, HoldReason, LinkState, Policy
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import ErrorInfo, Result
 from toolcrib.core.source import Missing
-from toolcrib.core.tool import SecurityLevel
 from toolcrib.core.view import ServerHealth, View
 from toolcrib.schema.text import printable
 
@@ -101,7 +101,7 @@ def away_parts(parts: Mapping[str, str], servers: Mapping[str, ServerHealth]) ->
     return {name: problem for name, problem in parts.items() if problem} | broken
 
 
-def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
+def discovery_outcome(records: Mapping[str, Record]) -> Result:
     """What a discovery came to, as a result; failed if any server could not be asked."""
     found = {
         "registered": sum(len(record.tools) for record in records.values() if record.status is DiscoveryStatus.SUCCESS),
@@ -112,7 +112,7 @@ def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
     if failed:
         message = " ".join(record.error for record in failed)
         error = ErrorInfo("TOOL_UNAVAILABLE", message, retryable=True, details=found)
-    return ToolResult({"content": [], "structuredContent": found, "isError": bool(failed)}, error=error)
+    return Result({"content": [], "structuredContent": found, "isError": bool(failed)}, error=error)
 
 
 class Discovery(View):

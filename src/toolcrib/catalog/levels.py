@@ -10,7 +10,7 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.config.rules import as_place, is_stricter_policy, level_said, policy_said
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.kinds import Policy
-from toolcrib.core.tool import Offer, OfferKind, SecurityLevel
+from toolcrib.core.offers import Offer, OfferKind, SecurityLevel
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
 

@@ -11,8 +11,8 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.limits import ToolLimits
 from toolcrib.core.names import join_name
-from toolcrib.core.source import ToolSource
-from toolcrib.core.tool import Offer, OfferKind, Tool, offer_key
+from toolcrib.core.offers import Offer, OfferKind, Tool, offer_key
+from toolcrib.core.source import Source
 
 View = Callable[[str, Offer], tuple[Offer, Policy]]
 """From an exposed name and an offer to the offer as it is shown, and its policy (``disable`` hides it)."""
@@ -25,7 +25,7 @@ CAPACITY = 10_000
 class Offering:
     """What one source brings to the catalog."""
 
-    source: ToolSource
+    source: Source
     tools: Sequence[Tool]
     view: View | None = None
     held: Mapping[str, HoldReason] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Any
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.core.access import NATIVE, matches
-from toolcrib.core.tool import JsonObject
+from toolcrib.core.offers import JsonObject
 
 _AS_IT_IS = ProfileTool()
 

@@ -16,12 +16,12 @@ from toolcrib.catalog.merge import Offering, configured_view, merge, native_view
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash, has_result_limit
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.names import RESULT_READ, is_tool_name
+from toolcrib.core.offers import Offer, OfferKind, SecurityLevel, Tool, from_mcp, other_from_mcp
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Offer, OfferKind, SecurityLevel, Tool, from_mcp, other_from_mcp
 
 
 def fitting_record(server: ServerConfig, record: Record | None) -> Record:
@@ -66,11 +66,11 @@ class Absent:
 
     name: str = ""
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """Nothing."""
         return Listing(())
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """Refused."""
         raise SourceUnavailable(f"{call.name} is only known from the record.", hint="Open a session to call it.")
 

@@ -23,8 +23,8 @@ from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
+from toolcrib.core.offers import Offer, Tool
 from toolcrib.core.source import ServerSource
-from toolcrib.core.tool import Offer, Tool
 
 
 class RecordStore(Protocol):

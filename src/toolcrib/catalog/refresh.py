@@ -18,9 +18,9 @@ from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CallTimeout, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, PinMode
+from toolcrib.core.offers import to_mcp
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.tool import to_mcp
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
@@ -208,7 +208,7 @@ class Refresher:
     async def _ask(self, shelf: ServerShelf) -> Record:
         try:
             async with asyncio.timeout(shelf.config.discovery_timeout_s):
-                listing = await shelf.source.list_tools()
+                listing = await shelf.source.list_offers()
         except TimeoutError:
             return await self._note_failure(shelf, _late(shelf))
         except ToolcribError as error:

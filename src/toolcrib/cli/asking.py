@@ -12,7 +12,7 @@ import msgspec
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.cli.console import Console
-from toolcrib.core.call import ToolCall
+from toolcrib.core.requests import Request
 
 ARGUMENTS_SHOWN = 1500
 KEYS = {
@@ -34,12 +34,12 @@ class TerminalSurface:
         self._console, self._stdin = console, stdin
         self._turn = asyncio.Lock()
 
-    def reaches(self, call: ToolCall) -> bool:
+    def reaches(self, call: Request) -> bool:
         """Always: it is only attached where there is a terminal."""
         del call
         return True
 
-    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(self, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         """Ask until there is an answer that can be understood."""
         del call
         async with self._turn:

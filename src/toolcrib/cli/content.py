@@ -16,7 +16,7 @@ import msgspec
 from toolcrib.cli.failures import UsageError
 from toolcrib.cli.invoke import read_stdin
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.schema.arguments import resolved
 from toolcrib.stores.files import read_named
 

@@ -14,8 +14,8 @@ from toolcrib.cli.failures import FailedCall, UsageError
 from toolcrib.cli.invoke import Options, arg
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here, opened
-from toolcrib.core.call import SilentChannel
 from toolcrib.core.events import Emit, drop
+from toolcrib.core.requests import SilentChannel
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import open_library
 from toolcrib.knowledge.definitions import EVERY_COLLECTION

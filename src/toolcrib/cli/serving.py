@@ -14,7 +14,7 @@ from toolcrib.cli.opening import asking, load_here, wait_with_status
 from toolcrib.cli.running import settle_memory
 from toolcrib.config.sections import EXPOSE_MODES
 from toolcrib.core.events import Emit
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded

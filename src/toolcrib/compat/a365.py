@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.errors import CallerError, ToolcribError
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.platform import client_tools, servers
 from toolcrib.platform.client_tools import (
     build_mcp_server_url,

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from toolcrib.config.values import Reader
 from toolcrib.core.kinds import AUTO, IsolationLevel, PinMode, Policy
 from toolcrib.core.limits import Rate
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 Stricter = Callable[[Any, Any], Any]
 """From two values to one that allows nothing that either of them forbids."""

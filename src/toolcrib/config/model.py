@@ -47,7 +47,7 @@ from toolcrib.config.sections import (
 )
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy
 from toolcrib.core.limits import CommonLimits, Rate
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 BUILT_IN_PARAMETERS: Mapping[str, Mapping[str, str]] = {
     "control_zwave_device": {"device_name": "deviceName", "command": "action"},

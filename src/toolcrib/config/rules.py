@@ -10,7 +10,7 @@ from toolcrib.config.model import Config, Layer, ServerConfig
 from toolcrib.config.sections import PlaceRules, SecurityConfig
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS, setting_of
 from toolcrib.core.kinds import Policy
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 POLICIES = tuple(Policy)
 """Mildest first."""

@@ -23,7 +23,7 @@ from toolcrib.config.keys import (
     within,
 )
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 
 @dataclass(frozen=True, slots=True)

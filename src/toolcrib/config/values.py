@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import META_TOOLS, is_tool_name
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 Reader = Callable[[Any], Any]
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, assert_never
 
 from toolcrib.core.kinds import HoldReason, Policy
-from toolcrib.core.tool import OfferKind, SecurityLevel, offer_key
+from toolcrib.core.offers import OfferKind, SecurityLevel, offer_key
 
 NATIVE = "native"
 """What the native tools of this process are called where a server is named."""

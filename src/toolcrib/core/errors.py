@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree. Inside, trouble is raised; ``Crib.call`` turns it into a ``ToolResult``.
+"""Everything that can go wrong, as one tree. Inside, trouble is raised; ``Crib.call`` turns it into a ``Result``.
 
 ::
 

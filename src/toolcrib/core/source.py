@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.kinds import DiscoveryStatus, LinkState
-from toolcrib.core.tool import Offer, Tool
+from toolcrib.core.offers import Offer, Tool
+from toolcrib.core.requests import Request, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class Listing:
         return (*self.tools, *self.others) if self.others else self.tools
 
 
-class ToolSource(Protocol):
+class Source(Protocol):
     """A place offers come from: native functions, an MCP server, the knowledge base, a program's own."""
 
     @property
     def name(self) -> str:
         """The prefix of what it offers; empty for what is in this process."""
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """Ask for what it offers; connects or starts what is needed."""
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """Answer a request (``call.kind`` says what is asked) for what it listed; a tool's failure is a result, failure
         to reach it an exception."""
 
@@ -50,7 +50,7 @@ class ToolSource(Protocol):
         """Let go of everything; safe to call twice."""
 
 
-class LocalSource(ToolSource, Protocol):
+class LocalSource(Source, Protocol):
     """A source whose tools are known without asking."""
 
     @property
@@ -80,7 +80,7 @@ class SourceStatus:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ServerSource(ToolSource, Protocol):
+class ServerSource(Source, Protocol):
     """A source that lives elsewhere: it is connected to, lost and found again."""
 
     def adopt(self, listing: Listing) -> None:

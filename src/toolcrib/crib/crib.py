@@ -23,11 +23,11 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
-from toolcrib.core.call import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, ToolCall, ToolResult
 from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
+from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
+from toolcrib.core.requests import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, Request, Result
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
@@ -200,7 +200,7 @@ class Crib:
         channel: BackChannel = SILENT,
         timeout_s: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> ToolResult:
+    ) -> Result:
         """Run a tool by its exposed name; failure is a result, only cancellation is raised.
 
         ``on_progress`` is called with each ``CallProgress`` that the tool reports while it runs.
@@ -211,10 +211,10 @@ class Crib:
         if not isinstance(given, Mapping):
             unfit = InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}.")
             self.audit.note(unknown_call(self.request(name, {}, caller), unfit.code))
-            return ToolResult.failed(unfit)
+            return Result.failed(unfit)
         return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
 
-    async def read(self, name: str, *, caller: Caller = LOCAL_USER, timeout_s: float | None = None) -> ToolResult:
+    async def read(self, name: str, *, caller: Caller = LOCAL_USER, timeout_s: float | None = None) -> Result:
         """Read a resource by its exposed name; failure is a result."""
         return await self.run(self.request(name, {}, caller, timeout_s=timeout_s, kind=RequestKind.READ))
 
@@ -225,7 +225,7 @@ class Crib:
         *,
         caller: Caller = LOCAL_USER,
         timeout_s: float | None = None,
-    ) -> ToolResult:
+    ) -> Result:
         """Get a prompt by its exposed name; failure is a result."""
         return await self.run(
             self.request(name, dict(arguments or {}), caller, timeout_s=timeout_s, kind=RequestKind.GET)
@@ -252,41 +252,41 @@ class Crib:
         meta: Mapping[str, Any] = NOTHING,
         more: Mapping[str, Any] = NOTHING,
         kind: RequestKind = RequestKind.CALL,
-    ) -> ToolCall:
+    ) -> Request:
         """A request for ``run``, with an id that no other has."""
         found = self._steps[kind].get(name)
         tool, number = "" if found is None else found[0], f"{self._run_id}-{next(self._numbers)}"
-        return ToolCall(name, tool, arguments, number, caller, channel, timeout_s, meta, more, kind)
+        return Request(name, tool, arguments, number, caller, channel, timeout_s, meta, more, kind)
 
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: Request) -> Result:
         """Run what ``request`` made; the one place where trouble becomes a result."""
         try:
             tool, step = self._steps[call.kind].get(call.name) or await self._find_step(call)
             return await step(call if call.tool == tool else msgspec.structs.replace(call, tool=tool))
         except ToolcribError as error:
-            return ToolResult.failed(error)
+            return Result.failed(error)
         except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
             self._emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
             internal = InternalError(
                 f"toolcrib failed while running {call.name} ({type(error).__name__}).",
                 hint=f"The log has the details under id {call.id}.",
             )
-            return ToolResult.failed(internal)
+            return Result.failed(internal)
 
-    def refuse(self, call: ToolCall, error: ToolcribError) -> ToolResult:
+    def refuse(self, call: Request, error: ToolcribError) -> Result:
         """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
         if self._finder is not None:
             self._finder.note_unknown(call, error)
-        return ToolResult.failed(error)
+        return Result.failed(error)
 
-    async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
+    async def _find_step(self, call: Request) -> tuple[str, Step]:
         """The layers for an offer that is asked for the first time, composed once."""
         if self._finder is None or not self.servers.is_open:
             raise not_open()
         if self.catalog.find(call.kind, call.name) is None:
             await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
-        step = compose(self._layers, self._finder.subject_of(route, call.kind), route.source.call_tool)
+        step = compose(self._layers, self._finder.subject_of(route, call.kind), route.source.answer)
         found = self._steps[call.kind][call.name] = route.offer.name, step
         return found
 
@@ -300,12 +300,12 @@ class Crib:
         """Ask these servers (all when none is named) for their tools now."""
         return await self.servers.refresh(*names)
 
-    async def discover(self, *names: str) -> ToolResult:
+    async def discover(self, *names: str) -> Result:
         """Like ``refresh``, as a result: what was registered, and which servers could not be asked."""
         try:
             return discovery_outcome(await self.refresh(*names))
         except ToolcribError as error:
-            return ToolResult.failed(error)
+            return Result.failed(error)
 
     def is_stale(self, server: str) -> bool:
         """Whether a server's tools must be asked for again."""
@@ -340,7 +340,7 @@ class Crib:
             return self.fleet.health()
         return None if self.coordination is None else asdict(self.coordination.status())
 
-    async def show(self, result: ToolResult, execution_id: str, duration_ms: float) -> bytes:
+    async def show(self, result: Result, execution_id: str, duration_ms: float) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
         return await encode_result(self._parts.helpers, result, execution_id, duration_ms)
 
@@ -367,13 +367,13 @@ class CribSource:
         self.name, self._crib = name, crib
         self._forget: list[Callable[[], None]] = []
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """What the other Crib may use: all of its tools that are neither denied nor in quarantine."""
         tools = tuple(await self._crib.tools())
         others = [offer for kind in OTHER_KINDS for offer in await self._crib.offers(kind)]
         return Listing(tools, others=tuple(others))
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
         caller, outer = replace(call.caller, grants=EVERYTHING), call.context
         inner = self._crib.request(

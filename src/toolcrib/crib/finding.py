@@ -13,12 +13,12 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, may_know
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import split_name
-from toolcrib.core.tool import ASKED_OF, RequestKind
+from toolcrib.core.offers import ASKED_OF, RequestKind
+from toolcrib.core.requests import Request
 from toolcrib.crib.servers import Parts
 
 
@@ -28,7 +28,7 @@ class Finder:
     def __init__(self, refresher: Refresher, catalog: Callable[[], Catalog], parts: Parts) -> None:
         self._fresh, self._catalog, self._parts = refresher, catalog, parts
 
-    async def find(self, call: ToolCall) -> Route:
+    async def find(self, call: Request) -> Route:
         """The route, after its server was asked once in this run: what an earlier run accepted may have changed since.
 
         A server that cannot be asked keeps what was accepted of it.
@@ -48,7 +48,7 @@ class Finder:
         renew = None if shelf is None else partial(self._fresh.renew_if_stale, shelf)
         return Subject(route.name, route.server, route.offer, route.reach, renew, kind)
 
-    async def _search(self, call: ToolCall) -> Route:
+    async def _search(self, call: Request) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
         if not may_know(call.caller.grants, call.name):
             self.note_unknown(call, refused := not_open())
@@ -72,19 +72,19 @@ class Finder:
             self._tell_not_begun(call, error)
             raise
 
-    def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
+    def _tell_not_begun(self, call: Request, error: ToolcribError) -> None:
         fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
         self._parts.emit(Event(events.CALL_FINISHED, "warning", fields))
         self.note_unknown(call, error)
 
-    def note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
+    def note_unknown(self, call: Request, error: ToolcribError) -> None:
         """What never reaches the layers leaves an entry, too."""
         self._parts.metrics.count_unknown(error.code)
         self._parts.log.note(unknown_call(call, error.code))
         if self._parts.live is not None:
             self._parts.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
 
-    async def _discover_for(self, call: ToolCall) -> Route:
+    async def _discover_for(self, call: Request) -> Route:
         """What nobody has seen yet may belong to a server nobody has asked yet."""
         name, caller = call.name, call.caller
         unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]

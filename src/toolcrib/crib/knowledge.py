@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from toolcrib.config.model import Config
 from toolcrib.config.sections import KbConfig
 from toolcrib.core.events import Emit, drop
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.crib.backend import find_backend
 from toolcrib.crib.sources import SourceMaker
 from toolcrib.isolate.worker import Workers

@@ -25,11 +25,11 @@ from toolcrib.calls.marks import Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.config.model import Config
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import IsolationLevel
+from toolcrib.core.requests import Request, Result
 from toolcrib.crib.backend import find_backend
 from toolcrib.crib.servers import Parts
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
@@ -177,7 +177,7 @@ def own_layers(layers: Sequence[Layer]) -> list[Layer]:
 def _guard(subject: Subject, following: Step) -> Step:
     """Around a program's own layers; what comes from further inside has a code already."""
 
-    async def step(call: ToolCall) -> ToolResult:
+    async def step(call: Request) -> Result:
         try:
             outcome = await following(call)
         except ToolcribError:
@@ -185,9 +185,9 @@ def _guard(subject: Subject, following: Step) -> Step:
         except Exception as error:  # the edge of the program's own code
             told = f"{subject.name} was ended by a layer of the program: {type(error).__name__}: {error}"
             raise ToolFailed(told.removesuffix(": ")) from error
-        if isinstance(outcome, ToolResult):
+        if isinstance(outcome, Result):
             return outcome
-        gave = f"it gave {type(outcome).__name__}, not a toolcrib.ToolResult"
+        gave = f"it gave {type(outcome).__name__}, not a toolcrib.Result"
         raise ToolFailed(f"{subject.name} was ended by a layer of the program: {gave}.")
 
     return step

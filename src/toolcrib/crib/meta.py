@@ -10,10 +10,10 @@ import msgspec
 from toolcrib.catalog.catalog import Catalog, Route, signature_of
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.core.access import Caller, Reach
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolcribError
 from toolcrib.core.names import TOOLS_CALL, TOOLS_DESCRIBE, TOOLS_FIND
-from toolcrib.core.tool import SecurityLevel, Tool, to_mcp
+from toolcrib.core.offers import SecurityLevel, Tool, to_mcp
+from toolcrib.core.requests import Request, Result
 
 NOTHING = "No tool seems to do that. Try other words."
 
@@ -31,7 +31,7 @@ class MetaCatalog(Protocol):
     async def find(self, query: str, limit: int, *, caller: Caller) -> list[RankedTool]:
         """The tools for a purpose."""
 
-    async def run_real(self, call: ToolCall) -> ToolResult:
+    async def run_real(self, call: Request) -> Result:
         """Run a tool."""
 
     def unknown(self, name: str, caller: Caller) -> ToolcribError:
@@ -43,34 +43,34 @@ class MetaCalls:
 
     def __init__(self, offer: MetaCatalog) -> None:
         self._offer = offer
-        self._by_name: Mapping[str, Callable[[ToolCall], Awaitable[ToolResult]]] = {
+        self._by_name: Mapping[str, Callable[[Request], Awaitable[Result]]] = {
             TOOLS_FIND: self._find,
             TOOLS_DESCRIBE: self._describe,
             TOOLS_CALL: self._call,
         }
 
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: Request) -> Result:
         """Answer one of them; trouble is a result, as everywhere."""
         try:
             return await self._by_name[call.name](call)
         except ToolcribError as error:
-            return ToolResult.failed(error)
+            return Result.failed(error)
 
-    async def _find(self, call: ToolCall) -> ToolResult:
+    async def _find(self, call: Request) -> Result:
         query, limit = _text(call, "query"), call.arguments.get("limit", USUAL)
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidArguments(f"{call.name}: limit must be a whole number from 1 to {MOST}.")
         hits = await self._offer.find(query, limit, caller=call.caller)
         return _say("\n".join(signature_of(hit.route) for hit in hits) or NOTHING)
 
-    async def _describe(self, call: ToolCall) -> ToolResult:
+    async def _describe(self, call: Request) -> Result:
         name = _text(call, "name")
         route = self._visible(name, call.caller) or self._visible(name, call.caller, await self._offer.current())
         if route is None:
             raise _not_here(self._offer.unknown(name, call.caller))
         return _say(msgspec.json.encode(route.to_mcp()).decode())
 
-    async def _call(self, call: ToolCall) -> ToolResult:
+    async def _call(self, call: Request) -> Result:
         """The call goes on as one of the tool it names, with all that belongs to it: channel, answers, limits."""
         name, arguments = _text(call, "name"), _arguments(call)
         result = await self._offer.run_real(msgspec.structs.replace(call, name=name, arguments=arguments))
@@ -78,27 +78,27 @@ class MetaCalls:
         if error is None or "rpc_code" in error.details:
             return result
         if error.code == "TOOL_NOT_FOUND":
-            return ToolResult.failed(_not_here(self._offer.unknown(name, call.caller)))
+            return Result.failed(_not_here(self._offer.unknown(name, call.caller)))
         if error.code == InvalidArguments.code:
             return self._with_signature(result, name, call.caller)
         return result
 
-    def _with_signature(self, result: ToolResult, name: str, caller: Caller) -> ToolResult:
+    def _with_signature(self, result: Result, name: str, caller: Caller) -> Result:
         """What was wrong with the arguments, and what they should be."""
         route, error = self._visible(name, caller), result.error
         if route is None or error is None:
             return result
         message = f"{error.message}\n{signature_of(route)}"
         shown = {"content": [{"type": "text", "text": message}], "isError": True}
-        return ToolResult(shown, error=replace(error, message=message))
+        return Result(shown, error=replace(error, message=message))
 
     def _visible(self, name: str, caller: Caller, catalog: Catalog | None = None) -> Route | None:
         found = (catalog or self._offer.catalog).visible_to(caller.grants)
         return next((route for route in found if route.name == name), None)
 
 
-def _say(text: str) -> ToolResult:
-    return ToolResult({"content": [{"type": "text", "text": text}]})
+def _say(text: str) -> Result:
+    return Result({"content": [{"type": "text", "text": text}]})
 
 
 def _not_here(error: ToolcribError) -> InvalidArguments:
@@ -107,14 +107,14 @@ def _not_here(error: ToolcribError) -> InvalidArguments:
     return InvalidArguments(error.message, hint=f"{hint} Look for it with {TOOLS_FIND}.".strip(), details=error.details)
 
 
-def _text(call: ToolCall, key: str) -> str:
+def _text(call: Request, key: str) -> str:
     value = call.arguments.get(key)
     if type(value) is not str or not value.strip():
         raise InvalidArguments(f"{call.name}: {key} must be a string that is not empty.")
     return value
 
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
+def _arguments(call: Request) -> dict[str, Any]:
     """The arguments of the tool; models that write them as text mean the object in it."""
     given = call.arguments.get("arguments")
     if type(given) is str:

@@ -13,15 +13,15 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
-from toolcrib.core.call import SubAgents, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
-from toolcrib.core.source import Listing, LocalSource, SourceStatus, ToolSource
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result, SubAgents
+from toolcrib.core.source import Listing, LocalSource, Source, SourceStatus
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.worker import Workers
@@ -42,13 +42,13 @@ from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 from toolcrib.version import VERSION
 
-SOURCE_METHODS = ("list_tools", "call_tool", "on_change", "close")
+SOURCE_METHODS = ("list_offers", "answer", "on_change", "close")
 
 
 class AttachedSource:
     """A program's own source in the place of a server's; whatever it raises becomes an error with a code."""
 
-    def __init__(self, source: ToolSource) -> None:
+    def __init__(self, source: Source) -> None:
         self.name, self._source = check_source(source), source
         self._status = SourceStatus(LinkState.IDLE)
 
@@ -58,10 +58,10 @@ class AttachedSource:
         pins: PinMode | None = None if getattr(self._source, "pinned", False) else PinMode.OFF
         return ServerConfig(self.name, is_own=True, pins=pins, origin="the program")
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """The tools, without those that cannot be offered."""
         try:
-            listing = _need_listing(await self._source.list_tools())
+            listing = _need_listing(await self._source.list_offers())
         except Exception as error:  # the edge of a source: its own fault costs only itself
             failure = error if isinstance(error, ToolcribError) else to_failure(self.name, error)
             self._status = SourceStatus(LinkState.FAILING, error=str(failure))
@@ -74,11 +74,11 @@ class AttachedSource:
         problems = [f"{name!r:.80} is left out: it is not a tool's name." for name in unfit]
         return replace(listing, tools=fit, problems=(*listing.problems, *problems))
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run one; what is no ``ToolResult`` is made one, as with native functions."""
+    async def answer(self, call: Request) -> Result:
+        """Run one; what is no ``Result`` is made one, as with native functions."""
         call.context.sent = True
         try:
-            return to_result(await self._source.call_tool(call))
+            return to_result(await self._source.answer(call))
         except ToolcribError:
             raise
         except Exception as error:  # the edge of a source: its own fault costs only itself
@@ -118,14 +118,14 @@ class AttachedSource:
 
 def _need_listing(listing: object) -> Listing:
     if not isinstance(listing, Listing):
-        raise TypeError(f"list_tools gave {type(listing).__name__}, not a toolcrib.Listing")
+        raise TypeError(f"list_offers gave {type(listing).__name__}, not a toolcrib.Listing")
     strange = [each for each in listing.tools if type(each) is not Tool]
     if strange:
-        raise TypeError(f"list_tools gave {type(strange[0]).__name__}, not a toolcrib.Tool")
+        raise TypeError(f"list_offers gave {type(strange[0]).__name__}, not a toolcrib.Tool")
     return listing
 
 
-def check_source(source: ToolSource) -> str:
+def check_source(source: Source) -> str:
     """The name of a source that can be attached; says what is missing if it cannot."""
     missing = [name for name in SOURCE_METHODS if not callable(getattr(source, name, None))]
     if missing or isinstance(source, type) or not isinstance(getattr(source, "name", None), str):
@@ -136,13 +136,13 @@ def check_source(source: ToolSource) -> str:
         )
         raise ConfigError(
             f"{source!r:.80} is not a source of tools: {lack}.",
-            hint=f"A source has a name and the methods {', '.join(SOURCE_METHODS)}: see toolcrib.ToolSource."
+            hint=f"A source has a name and the methods {', '.join(SOURCE_METHODS)}: see toolcrib.Source."
             " A Crib becomes one by crib.as_source(name).",
         )
     return check_server_name(source.name)
 
 
-def attach_sources(sources: Sequence[ToolSource], servers: Collection[str]) -> dict[str, AttachedSource]:
+def attach_sources(sources: Sequence[Source], servers: Collection[str]) -> dict[str, AttachedSource]:
     """A program's own sources by name; a name that is taken is refused."""
     attached: dict[str, AttachedSource] = {}
     for source in map(AttachedSource, sources):
@@ -182,13 +182,13 @@ class LocalSources:
         others = tuple(offer for each in listed for offer in each.others)
         return Listing(tuple(tool for each in listed for tool in each.tools), others=others)
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """The tools right now."""
         return self.listing
 
-    def call_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+    def answer(self, call: Request) -> Coroutine[Any, Any, Result]:
         """Run one; no coroutine of its own, so that it costs a look-up and nothing else."""
-        return self._owners.get(call.tool, self._sources[0]).call_tool(call)
+        return self._owners.get(call.tool, self._sources[0]).answer(call)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called whenever a tool comes or goes."""
@@ -284,7 +284,7 @@ class SourceMaker:
         """Started where the project is, as if this process were there too."""
         return replace(spec, cwd=str(self._around.cwd)) if self._around.elsewhere and spec.cwd is None else spec
 
-    async def run_isolated(self, entry: NativeTool, call: ToolCall) -> ToolResult:
+    async def run_isolated(self, entry: NativeTool, call: Request) -> Result:
         """Run a native tool in a worker process."""
         return await in_workers(self.workers())(entry, call)
 

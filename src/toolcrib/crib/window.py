@@ -22,10 +22,10 @@ from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
-from toolcrib.core.call import SILENT, BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
+from toolcrib.core.offers import RequestKind, Tool
+from toolcrib.core.requests import SILENT, BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import Missing
-from toolcrib.core.tool import RequestKind, Tool
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.meta import META, MetaCalls, MetaTool
 from toolcrib.schema.arguments import Renamer
@@ -212,11 +212,11 @@ class ProfileView:
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], *, caller: Caller = LOCAL_USER, channel: BackChannel = SILENT
-    ) -> ToolResult:
+    ) -> Result:
         """Run a tool of this window; failure is a result."""
         return await self.run_real(self.request(name, dict(arguments), caller, channel))
 
-    def run(self, call: ToolCall, client: str = "") -> Awaitable[ToolResult]:
+    def run(self, call: Request, client: str = "") -> Awaitable[Result]:
         """Run a call by a name that this window shows."""
         if self._is_plain:
             return self.crib.run(call)
@@ -224,7 +224,7 @@ class ProfileView:
             return self._meta.run(call)
         return self.run_real(call)
 
-    async def run_real(self, call: ToolCall) -> ToolResult:
+    async def run_real(self, call: Request) -> Result:
         """Run a call of a tool of this window; from here on it has the tool's own name and all its arguments."""
         if self._settings.profile is None:
             return await self.crib.run(call)
@@ -238,7 +238,7 @@ class ProfileView:
         result = await self.crib.run(real)
         return result if result.error is None else _in_its_words(result.error, result, route, given)
 
-    def _real(self, call: ToolCall, route: Route) -> tuple[ToolCall, dict[str, Any]]:
+    def _real(self, call: Request, route: Route) -> tuple[Request, dict[str, Any]]:
         """The call as one of the real tool; and what was given, by the names the server knows."""
         dressed, name, context = self._dressed, real_name(route), call.context
         if call.kind is not RequestKind.CALL:
@@ -264,7 +264,7 @@ def _as_sent(arguments: dict[str, Any], route: Route) -> dict[str, Any]:
     return arguments if renamer is None else renamer.apply(arguments)[0]
 
 
-def _in_its_words(error: ErrorInfo, result: ToolResult, route: Route, given: dict[str, Any]) -> ToolResult:
+def _in_its_words(error: ErrorInfo, result: Result, route: Route, given: dict[str, Any]) -> Result:
     """Of arguments that did not fit: what is wrong by the schema that was shown, and no word of what was not."""
     real = f"{real_name(route)}: "
     if error.code != InvalidArguments.code or not error.message.startswith(real):
@@ -273,7 +273,7 @@ def _in_its_words(error: ErrorInfo, result: ToolResult, route: Route, given: dic
     check = compile_check(schema)
     problems = check.problems(given) if check.is_quick_for(given) else []
     said = describe(problems, schema) if problems else error.message.removeprefix(real)
-    return ToolResult.failed(InvalidArguments(f"{route.name}: {said}", details=error.details))
+    return Result.failed(InvalidArguments(f"{route.name}: {said}", details=error.details))
 
 
 def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> Explanation:
@@ -299,7 +299,7 @@ class _Lent:
 
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None, *, caller: Caller, channel: BackChannel
-    ) -> ToolResult:
+    ) -> Result:
         """Use one of them, as that caller."""
         return await self._window.call(name, arguments or {}, caller=caller, channel=channel)
 

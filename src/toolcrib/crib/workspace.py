@@ -6,11 +6,11 @@ from pathlib import Path
 
 from toolcrib.config.model import Config
 from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
-from toolcrib.core.call import SubAgents, Tooling
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.network import Network
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import SubAgents, Tooling
 from toolcrib.core.worklist import WorkList
 from toolcrib.isolate.plan import is_too_wide
 from toolcrib.isolate.worker import Workers

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 
 
 class Probe(StrEnum):

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing, LocalSource
-from toolcrib.core.tool import Tool
 from toolcrib.knowledge.definitions import TOOLS
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class KnowledgeSource:
         """The tools, all of them read from their definitions."""
         return self._functions.listing
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """The same; nothing has to be asked."""
         return self.listing
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """Run one."""
-        return await self._functions.call_tool(call)
+        return await self._functions.answer(call)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when a tool was taken away."""

@@ -13,8 +13,8 @@ from toolcrib.config.secrets import secret_values
 from toolcrib.core.errors import CallTimeout, InvalidArguments, ToolcribError
 from toolcrib.core.events import drop
 from toolcrib.core.names import to_server_name
+from toolcrib.core.offers import Tool
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.tool import Tool
 from toolcrib.platform.gateway import Ask, Patience, gateway_urls, refused, send
 from toolcrib.platform.headers import ConversationTurn, channel_headers
 from toolcrib.platform.servers import McpServerConfig, server_url
@@ -50,7 +50,7 @@ async def get_mcp_client_tools(name: str, config: McpServerConfig, *, timeout_s:
     source = McpSource(name, Supervisor(name, _Dialler(server, tasks), offer, settings, drop), offer, is_http=True)
     try:
         async with asyncio.timeout(timeout_s):
-            return [*(await source.list_tools()).tools]
+            return [*(await source.list_offers()).tools]
     except TimeoutError:
         raise CallTimeout(f"Server {name!r} did not list its tools within {timeout_s:g} s.") from None
     finally:

@@ -25,7 +25,7 @@ from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
 from toolcrib.core.names import join_name
 from toolcrib.stores.files import locked, read_text
-from toolcrib.stores.foreign import FoundHere, Origins, Source, exists, read_source
+from toolcrib.stores.foreign import ForeignSource, FoundHere, Origins, exists, read_source
 from toolcrib.stores.lockfile import write_config
 from toolcrib.stores.paths import NEW_FILE, Environment, state_directory, user_config_path
 
@@ -169,37 +169,39 @@ def _look(
     return found, problems, readable
 
 
-def _sources(around: Environment, wanted: ImportRequest, remembered: Mapping[str, ImportRecord]) -> Iterator[Source]:
+def _sources(
+    around: Environment, wanted: ImportRequest, remembered: Mapping[str, ImportRecord]
+) -> Iterator[ForeignSource]:
     known = locations(machine(around))
     if wanted.is_sync and not wanted.words:
         yield from _remembered_sources(remembered, known)
     elif not wanted.words:
-        yield from (Source.at(location) for location in known if exists(location.path))
+        yield from (ForeignSource.at(location) for location in known if exists(location.path))
     for word in wanted.words:
         if not is_link(word):
             yield from _named(word, around, known)
 
 
-def _remembered_sources(remembered: Mapping[str, ImportRecord], known: list[Location]) -> Iterator[Source]:
+def _remembered_sources(remembered: Mapping[str, ImportRecord], known: list[Location]) -> Iterator[ForeignSource]:
     folders = {str(location.path): location.folder for location in known}
     origins = {(client, path) for memory in remembered.values() for client, path, _, _ in memory.origins}
     for client, path in sorted(origins):
         if exists(Path(path)):
-            yield Source(CLIENTS.get(client, UNKNOWN), Path(path), folders.get(path))
+            yield ForeignSource(CLIENTS.get(client, UNKNOWN), Path(path), folders.get(path))
 
 
-def _named(word: str, around: Environment, known: list[Location]) -> Iterator[Source]:
+def _named(word: str, around: Environment, known: list[Location]) -> Iterator[ForeignSource]:
     """The files a word stands for: a client's, or the one it names."""
     path = (around.cwd / Path(word).expanduser()).absolute()
     client = folded_client(word)
     if client in CLIENTS and not exists(path):
-        yield from (Source.at(place) for place in known if place.client == client and exists(place.path))
+        yield from (ForeignSource.at(place) for place in known if place.client == client and exists(place.path))
         return
     if not exists(path):
         hint = did_you_mean(word, [*CLIENTS]) or f"Clients: {', '.join(CLIENTS)}."
         raise CallerError(f"There is no file and no client {word!r}.", hint=hint)
-    at_home = next((Source.at(place) for place in known if place.path == path), None)
-    yield at_home or Source(client_of(path), path, _folder_of(path))
+    at_home = next((ForeignSource.at(place) for place in known if place.path == path), None)
+    yield at_home or ForeignSource(client_of(path), path, _folder_of(path))
 
 
 def _folder_of(path: Path) -> Path | None:

@@ -28,7 +28,7 @@ from toolcrib.config.secrets import shown_args, shown_url
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
 from toolcrib.core.view import View
 from toolcrib.crib.backend import open_lock
 from toolcrib.crib.knowledge import kb_tools

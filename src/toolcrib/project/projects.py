@@ -17,12 +17,12 @@ from toolcrib.catalog.recorded import Recorded
 from toolcrib.config.lock import timestamp
 from toolcrib.config.model import is_bare
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import LinkState
-from toolcrib.core.tool import Tool
-from toolcrib.crib.assemble import BuildOptions, assemble
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request
+from toolcrib.crib.builder import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import load
 from toolcrib.project.known import (
@@ -229,11 +229,11 @@ class Forwarding:
         """What the log calls it."""
         return self.surface.name
 
-    def reaches(self, call: ToolCall) -> bool:
+    def reaches(self, call: Request) -> bool:
         """Whether somebody is there who may answer."""
         return self.surface.reaches(call)
 
-    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
+    async def put(self, question: ApprovalQuestion, call: Request) -> ApprovalAnswer | None:
         """Ask."""
         server = f"{question.server or 'native'} (project {self.project})"
         return await self.surface.put(replace(question, server=server), call)

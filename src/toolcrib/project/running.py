@@ -12,7 +12,7 @@ from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import is_own
 from toolcrib.core.tasks import TaskScope
-from toolcrib.crib.assemble import BuildOptions, assemble
+from toolcrib.crib.builder import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NotRequired, Optional, Required, Union, get_a
 
 import msgspec
 
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, InvalidArguments, did_you_mean
+from toolcrib.core.requests import Request
 
 _SPHINX = re.compile(r":param\s+(?:[^:]+\s)?\*{0,2}(\w+)\s*:\s*(.*)")
 _SPHINX_FIELD = re.compile(r":\w+[^:]*:")
@@ -262,7 +262,7 @@ class SignatureSchema:
     description: str
     """The first paragraph of the docstring."""
     call_parameter: str | None
-    """The parameter that takes the ``ToolCall`` itself, if there is one."""
+    """The parameter that takes the ``Request`` itself, if there is one."""
     converters: Mapping[str, Convert]
     convert_rest: Convert | None
     """For the values of ``**`` arguments; ``None`` when the function takes none."""
@@ -401,4 +401,4 @@ def _inline(found: JsonType) -> dict[str, Any]:
 def _is_call(annotation: Any) -> bool:
     if get_origin(annotation) is Annotated:
         return _is_call(get_args(annotation)[0])
-    return annotation is ToolCall or ToolCall in get_args(annotation)
+    return annotation is Request or Request in get_args(annotation)

@@ -1,6 +1,6 @@
 """A server app: MCP, REST, the page and the probes of one project, as handlers for any HTTP server.
 
-Requests come in as :class:`Request` and :class:`Exchange`, whether our own server or an ASGI server made them.
+Requests come in as :class:`HttpRequest` and :class:`Exchange`, whether our own server or an ASGI server made them.
 """
 
 import time
@@ -38,7 +38,7 @@ from toolcrib.server.router import Entering, Router
 from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.site import WebPages
 from toolcrib.transports.http.guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
-from toolcrib.transports.http.server import Exchange, GuardPolicy, Handler, Request, answer_not_found, error_body
+from toolcrib.transports.http.server import Exchange, GuardPolicy, Handler, HttpRequest, answer_not_found, error_body
 from toolcrib.version import VERSION
 
 HEALTH_PATH = "/healthz"
@@ -130,7 +130,7 @@ class ServerApp:
             "web": WebPages(served, Entering(auth.sign_ins, auth.by_token), self._emit),
         }
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take a request whose path is not in ``routes``."""
         if is_mcp(request.path) or is_one_server(request):
             (self._profiles if is_mcp(request.path) else self._by_server).handle(request, exchange)
@@ -158,22 +158,22 @@ class ServerApp:
             await self._sessions.close()
 
 
-def is_rest(request: Request) -> bool:
+def is_rest(request: HttpRequest) -> bool:
     """Whether a request is for the REST door."""
     return request.path.startswith(f"{ROOT}/".encode()) or request.path == ROOT.encode()
 
 
-def is_gateway(request: Request) -> bool:
+def is_gateway(request: HttpRequest) -> bool:
     """Whether an agent asks which servers there are."""
     return request.path.startswith(AGENTS_ROOT.encode())
 
 
-def is_one_server(request: Request) -> bool:
+def is_one_server(request: HttpRequest) -> bool:
     """Whether a request is MCP for the tools of one server."""
     return request.path.startswith(SERVERS_PATH.encode()) and not request.path.endswith(b"/mcpServers")
 
 
-def asks_itself(request: Request) -> bool:
+def asks_itself(request: HttpRequest) -> bool:
     """REST and the page know who is signed in; everything else needs a token before it is looked at."""
     return request.path != METRICS_PATH.encode() and not is_mcp(request.path) and not is_one_server(request)
 
@@ -287,7 +287,7 @@ def _audit_state(audit: AuditStatus) -> str:
 def _for_overseers(handler: Handler, usual: Caller) -> Handler:
     """Only for who may know of every tool."""
 
-    def answer(request: Request, exchange: Exchange) -> None:
+    def answer(request: HttpRequest, exchange: Exchange) -> None:
         caller = request.identity if isinstance(request.identity, Caller) else usual
         if caller.grants == EVERYTHING or METRICS in (caller.grants.capabilities or ()):
             handler(request, exchange)
@@ -298,7 +298,7 @@ def _for_overseers(handler: Handler, usual: Caller) -> Handler:
 
 
 def _get(page: Page) -> Handler:
-    def answer(request: Request, exchange: Exchange) -> None:
+    def answer(request: HttpRequest, exchange: Exchange) -> None:
         if request.method not in (b"GET", b"HEAD"):
             exchange.answer(405, error_body("HTTP_METHOD_NOT_ALLOWED", "Use GET."), headers=((b"allow", b"GET, HEAD"),))
             return

@@ -36,8 +36,8 @@ from toolcrib.transports.http.message import (
     PROBLEM,
     STREAMING,
     Headers,
+    HttpRequest,
     Refusal,
-    Request,
     RequestRefused,
     encode_headers,
     error_body,
@@ -160,7 +160,7 @@ class AsgiApp:
             self._public_url, self._is_published, self._app = config.public_url, False, app
             return app
 
-    def _publish(self, app: ServerApp, scope: Message, root: str, request: Request) -> None:
+    def _publish(self, app: ServerApp, scope: Message, root: str, request: HttpRequest) -> None:
         """Say where the page and REST are, which the first request shows where nobody said so."""
         self._is_published = True
         seen = f"{scope.get('scheme', 'http')}://{(request.header(b'host') or b'').decode('latin-1')}{root}"
@@ -188,7 +188,7 @@ class AsgiApp:
         await self._answer(app, request, exchange, receive, send)
 
     async def _answer(
-        self, app: ServerApp, request: Request, exchange: "AsgiExchange", receive: Receive, send: Send
+        self, app: ServerApp, request: HttpRequest, exchange: "AsgiExchange", receive: Receive, send: Send
     ) -> None:
         try:
             app.routes.get(request.path.decode("latin-1"), app.handle)(request, exchange)
@@ -206,7 +206,7 @@ class AsgiApp:
             leaving.cancel()
             exchange.lose()
 
-    async def _read(self, scope: Message, root: str, path: bytes, receive: Receive) -> Request | None:
+    async def _read(self, scope: Message, root: str, path: bytes, receive: Receive) -> HttpRequest | None:
         """The request with its body; ``None`` when its client went away."""
         request = _request_of(scope, root, path)
         refusal = self._guard.refusal(request)
@@ -214,7 +214,7 @@ class AsgiApp:
             raise RequestRefused(refusal)
         return request if await self._read_body(request, receive) else None
 
-    async def _read_body(self, request: Request, receive: Receive) -> bool:
+    async def _read_body(self, request: HttpRequest, receive: Receive) -> bool:
         """Read the body within our limits; whether the client is still there."""
         most, parts, size = self._limits.body_bytes, list[bytes](), 0
         stated = request.header(b"content-length") or b"0"
@@ -355,7 +355,7 @@ def split_path(scope: Message) -> tuple[str, bytes]:
     return encoded, raw or b"/"
 
 
-def _request_of(scope: Message, root: str, path: bytes) -> Request:
+def _request_of(scope: Message, root: str, path: bytes) -> HttpRequest:
     """The request as our own server would have read it; its body is read later."""
     headers: dict[bytes, bytes] = {}
     for raw, value in scope["headers"]:
@@ -365,7 +365,7 @@ def _request_of(scope: Message, root: str, path: bytes) -> Request:
         headers.pop(b"accept-encoding", None)  # the links of a page that is packed already cannot be changed
     query = scope.get("query_string", b"")
     target = path + b"?" + query if query else path
-    return Request(scope["method"].encode("latin-1"), target, headers, scope.get("client"))
+    return HttpRequest(scope["method"].encode("latin-1"), target, headers, scope.get("client"))
 
 
 async def _refuse(refusal: Refusal, send: Send, *, is_head: bool) -> None:

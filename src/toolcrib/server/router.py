@@ -19,11 +19,11 @@ from toolcrib.server.identity.sign_in import (
     refuse_strangers,
 )
 from toolcrib.server.visit import FORM, PageRequest, ServedProject, content_type, read_fields, read_segments
-from toolcrib.transports.http.server import Exchange, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest
 
 Respond = Callable[[PageRequest], Awaitable[HttpAnswer | None]]
 """``None``: the route answers through the exchange itself, as a stream does."""
-Enter = Callable[[Request, Exchange], PageRequest]
+Enter = Callable[[HttpRequest, Exchange], PageRequest]
 """Finds out who comes; raises a ``HttpProblem`` for whoever may not."""
 Show = Callable[[PageRequest | None, HttpProblem], HttpAnswer]
 
@@ -72,12 +72,12 @@ class Router:
                 node.setdefault("", part.strip("{}").removesuffix("..."))
         node.setdefault("/methods", {})[route.method] = route
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take one HTTP request."""
         task = self._tasks.spawn(self._answer(request, exchange), "http.request")
         exchange.on_disconnect(task.cancel)
 
-    async def _answer(self, request: Request, exchange: Exchange) -> None:
+    async def _answer(self, request: HttpRequest, exchange: Exchange) -> None:
         visit: PageRequest | None = None
         try:
             route, params = self.find(request.method.decode("latin-1"), request.path)
@@ -155,7 +155,7 @@ class Entering:
     usual: Caller | None = None
     """Whoever comes without a token; ``None`` where everybody needs one."""
 
-    def __call__(self, request: Request, exchange: Exchange) -> PageRequest:
+    def __call__(self, request: HttpRequest, exchange: Exchange) -> PageRequest:
         """The visit; a ``HttpProblem`` for whoever may not come in."""
         refuse_strangers(request)
         caller = request.identity if isinstance(request.identity, Caller) else self._by_token(request)
@@ -170,7 +170,7 @@ class Entering:
             raise HttpProblem(401, "HTTP_UNAUTHORIZED", "A token is needed here: send `Authorization: Bearer <token>`.")
         return PageRequest(request, exchange, self.usual, is_known=False)
 
-    def _by_token(self, request: Request) -> Caller | None:
+    def _by_token(self, request: HttpRequest) -> Caller | None:
         """Who sends a token the guard did not look at, because here nobody needs one."""
         presented = request.header(b"authorization")
         if presented is None:
@@ -182,7 +182,7 @@ class Entering:
         return caller
 
 
-def _word(request: Request) -> str:
+def _word(request: HttpRequest) -> str:
     header = request.header(CSRF_HEADER)
     if header is not None:
         return header.decode("latin-1")
@@ -199,7 +199,7 @@ class Threshold:
     entering: Entering
     is_open: Callable[[bytes], bool]
 
-    def __call__(self, request: Request, exchange: Exchange) -> PageRequest:
+    def __call__(self, request: HttpRequest, exchange: Exchange) -> PageRequest:
         """The visit; the ``HttpProblem`` of whoever must sign in first says where they wanted to go."""
         if self.is_open(request.path):
             refuse_strangers(request)
@@ -213,14 +213,14 @@ class Threshold:
             raise HttpProblem(401, problem.code, problem.detail, wanted=wanted, is_fragment=is_fragment) from None
 
 
-def wanted_place(request: Request) -> str:
+def wanted_place(request: HttpRequest) -> str:
     """Where to go on after signing in; a form that was sent is not sent again."""
     if request.method not in SAFE:
         return "/"
     return (request.path + (b"?" + request.query if request.query else b"")).decode("latin-1")
 
 
-def is_own_origin(request: Request) -> bool:
+def is_own_origin(request: HttpRequest) -> bool:
     """Whether a form was sent by a page of this very address; a program that names no origin is no browser."""
     host = request.header(b"host") or b""
     return request.header(b"origin") in (None, b"http://" + host, b"https://" + host)

@@ -11,7 +11,7 @@ import msgspec
 from toolcrib.core import framing
 from toolcrib.core.access import Caller, may_approve, may_operate
 from toolcrib.core.events import News
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.project.project import Project
 from toolcrib.project.sessions import AgentSessions
@@ -19,7 +19,7 @@ from toolcrib.server.answers import HttpAnswer, HttpProblem, forbidden, unfit, w
 from toolcrib.server.identity.sign_in import SignedIn, SignIns
 from toolcrib.server.views.caller import CallerView
 from toolcrib.stores.access_tokens import TokenBook
-from toolcrib.transports.http.server import Exchange, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest
 
 MOST_FIELDS = 1_000
 NOT_CONFIRMED = "HTTP_NOT_CONFIRMED"
@@ -59,7 +59,7 @@ class ServedProject:
 class PageRequest:
     """What a route is given."""
 
-    request: Request
+    request: HttpRequest
     exchange: Exchange
     caller: Caller
     is_known: bool
@@ -189,7 +189,7 @@ async def stream_news(
     return None
 
 
-def content_type(request: Request) -> bytes:
+def content_type(request: HttpRequest) -> bytes:
     """What a body is said to be, without its parameters."""
     return (request.header(b"content-type") or b"").partition(b";")[0].strip().lower()
 

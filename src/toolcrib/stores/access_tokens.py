@@ -17,7 +17,7 @@ import msgspec
 
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError, remedy_of
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores.files import (
     Stamp,
     discard_leftovers,

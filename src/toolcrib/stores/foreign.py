@@ -103,7 +103,7 @@ FoundHere = list[tuple[FoundAt, ForeignServer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ForeignSource:
     """One file to look at, and whose it is."""
 
     client: Client
@@ -111,12 +111,12 @@ class Source:
     folder: Path | None = None
 
     @classmethod
-    def at(cls, location: Location) -> "Source":
+    def at(cls, location: Location) -> "ForeignSource":
         """The file of a well-known place."""
         return cls(CLIENTS[location.client], location.path, location.folder)
 
 
-def read_source(source: Source, platform: str) -> FoundHere:
+def read_source(source: ForeignSource, platform: str) -> FoundHere:
     """The servers of one file with their places; a file that cannot be read is an error that names it."""
     written = read_document(_text(source.path), _name_for_reading(source.path))
     written = replace(written, where=str(source.path))
@@ -134,11 +134,11 @@ def exists(path: Path) -> bool:
         return False
 
 
-def _client(source: Source) -> Client:
+def _client(source: ForeignSource) -> Client:
     return CLIENTS["mcpb"] if source.path.suffix in SUFFIXES else source.client
 
 
-def _place(source: Source, foreign: ForeignServer) -> FoundAt:
+def _place(source: ForeignSource, foreign: ForeignServer) -> FoundAt:
     return FoundAt(_client(source).id, str(source.path), foreign.name, foreign.scope, foreign.line)
 
 

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from toolcrib.core.audit import AuditEntry, AuditStatus
-from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import AuditUnavailable, ConnectionLost, NotImplementedHere, RemoteError
+from toolcrib.core.requests import BackChannel
 from toolcrib.sources.mcp.link import ExitTrace, Link, LinkEvents, ServerRequest
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND

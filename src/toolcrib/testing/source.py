@@ -5,14 +5,14 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, UnknownTool
 from toolcrib.core.kinds import LinkState
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing, ServerSource, SourceStatus
-from toolcrib.core.tool import Tool
 
-Outcome: TypeAlias = ToolResult | BaseException | str
-Answer: TypeAlias = Outcome | Callable[[ToolCall], Outcome | Awaitable[Outcome]]
+Outcome: TypeAlias = Result | BaseException | str
+Answer: TypeAlias = Outcome | Callable[[Request], Outcome | Awaitable[Outcome]]
 """What a tool does: a result, a text, an exception to raise, or a function of the call that gives one of these."""
 
 
@@ -33,7 +33,7 @@ class FakeSource:
         """Raised instead of listing while it is set."""
         self.state = SourceStatus(LinkState.IDLE)
         self.lines: list[str] = []
-        self.calls: list[ToolCall] = []
+        self.calls: list[Request] = []
         """Every call that arrived, as it arrived."""
         self.listed = 0
         self.forgiven = 0
@@ -45,7 +45,7 @@ class FakeSource:
         self._on_change: list[Callable[[], None]] = []
         self._on_trouble: list[Callable[[], None]] = []
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """The tools as they are set, once the gate is open."""
         self.listed += 1
         await self.listing.passed()
@@ -53,7 +53,7 @@ class FakeSource:
             raise self.trouble
         return Listing(self.tools, self.ttl_s, self.problems, self.era)
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """The answer that was set, once the gate is open."""
         self.calls.append(call)
         if self._losses:
@@ -136,14 +136,14 @@ def _definitions(tools: Sequence[Tool | str]) -> tuple[Tool, ...]:
     return tuple(Tool(tool) if isinstance(tool, str) else tool for tool in tools)
 
 
-async def _settle(answer: Answer, call: ToolCall) -> ToolResult:
+async def _settle(answer: Answer, call: Request) -> Result:
     outcome = answer(call) if callable(answer) else answer
     if inspect.isawaitable(outcome):
         outcome = await outcome
     if isinstance(outcome, BaseException):
         raise outcome
     if isinstance(outcome, str):
-        return ToolResult({"content": [{"type": "text", "text": outcome}]})
+        return Result({"content": [{"type": "text", "text": outcome}]})
     return outcome
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.core.access import matches
-from toolcrib.core.call import Budget, SubAgentReport, SubAgents, SubAgentTask, ToolCall, Tooling, ToolResult, UsedTool
 from toolcrib.core.errors import InvalidArguments, NotImplementedHere, PermissionDenied, RateLimited, ToolFailed
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Budget, Request, Result, SubAgentReport, SubAgents, SubAgentTask, Tooling, UsedTool
 from toolcrib.workspace.files import said
 
 DELEGATE = "delegate"
@@ -19,13 +19,13 @@ _SHOWN = 500
 class Satchel:
     """The tools one sub-agent took along; counts what it uses."""
 
-    def __init__(self, tooling: Tooling, call: ToolCall, tools: Sequence[Tool], calls: int) -> None:
+    def __init__(self, tooling: Tooling, call: Request, tools: Sequence[Tool], calls: int) -> None:
         self._tooling, self._call, self._left = tooling, call, calls
         self.tools = tools
         self._names = frozenset(tool.name for tool in tools)
         self.used: list[UsedTool] = []
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """Use a tool as the caller who sent the sub-agent; never more than that caller may."""
         began = time.monotonic()
         result = await self._run(name, arguments)
@@ -34,11 +34,11 @@ class Satchel:
         self.used.append(UsedTool(name, dict(arguments), result.success, text[:_SHOWN], took_ms))
         return result
 
-    async def _run(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _run(self, name: str, arguments: Mapping[str, Any]) -> Result:
         if name not in self._names:
-            return ToolResult.failed(PermissionDenied(f"{name!r} is not among the tools of this errand."))
+            return Result.failed(PermissionDenied(f"{name!r} is not among the tools of this errand."))
         if self._left <= 0:
-            return ToolResult.failed(RateLimited("The errand's calls are used up.", hint="Answer with what you have."))
+            return Result.failed(RateLimited("The errand's calls are used up.", hint="Answer with what you have."))
         self._left -= 1
         return await self._tooling.call(name, arguments, caller=self._call.caller, channel=self._call.channel)
 
@@ -49,7 +49,7 @@ class DelegateTool:
     def __init__(self, tooling: Callable[[], Tooling | None], agents: SubAgents | None) -> None:
         self._tooling, self._agents = tooling, agents
 
-    async def delegate(self, call: ToolCall, **given: Any) -> ToolResult:
+    async def delegate(self, call: Request, **given: Any) -> Result:
         """Send a sub-agent and wait for it."""
         tooling = call.context.tooling or self._tooling()
         if self._agents is None or tooling is None:
@@ -77,7 +77,7 @@ async def _send(agents: SubAgents, errand: SubAgentTask, satchel: Satchel) -> Su
         ) from None
 
 
-async def _choose(tooling: Tooling, call: ToolCall, patterns: Sequence[str] | None) -> list[Tool]:
+async def _choose(tooling: Tooling, call: Request, patterns: Sequence[str] | None) -> list[Tool]:
     """What the sub-agent may use: nothing but reading unless its tools are named, and no sub-agents of its own."""
     offered = [tool for tool in await tooling.tools(caller=call.caller) if tool.name != call.name]
     if patterns is None:
@@ -88,7 +88,7 @@ async def _choose(tooling: Tooling, call: ToolCall, patterns: Sequence[str] | No
     return [tool for tool in offered if matches(tool.name, tuple(patterns))]
 
 
-def _told(report: SubAgentReport, satchel: Satchel, took_s: float) -> ToolResult:
+def _told(report: SubAgentReport, satchel: Satchel, took_s: float) -> Result:
     trace = [asdict(used) for used in satchel.used]
     spent = {**asdict(report.spent), "calls": len(trace), "seconds": round(took_s, 3)}
     data = {"answer": report.answer, "complete": report.is_complete, "spent": spent, "model": report.model}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
+from toolcrib.core.requests import Result
 from toolcrib.workspace.root import WorkspaceRoot, WrittenFile
 from toolcrib.workspace.texts import (
     SAMPLE,
@@ -30,9 +30,9 @@ LINE_MAX = 2000
 SHOWN_MAX = 200_000
 
 
-def said(text: str, data: Mapping[str, Any]) -> ToolResult:
+def said(text: str, data: Mapping[str, Any]) -> Result:
     """A result that a model reads as text and a program as values."""
-    return ToolResult({"content": [{"type": "text", "text": _mended(text)}], "structuredContent": _mended(dict(data))})
+    return Result({"content": [{"type": "text", "text": _mended(text)}], "structuredContent": _mended(dict(data))})
 
 
 def _mended(value: Any) -> Any:
@@ -85,7 +85,7 @@ class FileTools:
             file.seek(0)
             return _excerpt(decoded_lines(file, encoding), offset, limit)
 
-    async def write(self, arguments: Arguments) -> ToolResult:
+    async def write(self, arguments: Arguments) -> Result:
         """A whole file."""
         wanted = arguments["content"]
 
@@ -100,7 +100,7 @@ class FileTools:
             done = await asyncio.to_thread(self._root.change, arguments["path"], change, make=True)
         return _told(done)
 
-    async def edit(self, arguments: Arguments) -> ToolResult:
+    async def edit(self, arguments: Arguments) -> Result:
         """One text in place of another."""
         count = None if arguments.get("all") else arguments.get("count", 1)
         edit = Edit(arguments["old_text"], arguments["new_text"], count)
@@ -118,7 +118,7 @@ class FileTools:
         return _told(done)
 
 
-def _told(done: WrittenFile) -> ToolResult:
+def _told(done: WrittenFile) -> Result:
     before, after = (_text(content) for content in (done.before, done.after))
     changed = diff(done.path, before, after)
     added, removed = counts(changed)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.globs import Glob, Rule, is_ignored, read_glob, read_rules
+from toolcrib.core.requests import Result
 from toolcrib.workspace.beneath import DIRECTORY
 from toolcrib.workspace.files import said
 from toolcrib.workspace.root import WorkspaceRoot
@@ -137,7 +137,7 @@ class ListTools:
     def __init__(self, root: WorkspaceRoot) -> None:
         self._root = root
 
-    async def list_directory(self, arguments: Arguments) -> ToolResult:
+    async def list_directory(self, arguments: Arguments) -> Result:
         """What is in a directory."""
         start = arguments.get("path", ".")
         wanted = WalkOptions(arguments.get("hidden", False), arguments.get("ignored", True), arguments.get("depth", 1))
@@ -146,7 +146,7 @@ class ListTools:
         more = f"\n(only the first {len(entries)}; name a directory further down, or raise limit)" if cut else ""
         return said(shown + more, {"path": start, "entries": [_data(entry) for entry in entries], "cut": cut})
 
-    async def find(self, arguments: Arguments) -> ToolResult:
+    async def find(self, arguments: Arguments) -> Result:
         """The files whose paths fit a pattern."""
         pattern = check_glob(arguments["pattern"])
         wanted = WalkOptions(arguments.get("hidden", False), arguments.get("ignored", False))

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, ToolFailed
 from toolcrib.core.kinds import AUTO
+from toolcrib.core.requests import Result
 from toolcrib.isolate.levels import MIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.transports.http.fetch import Fetched, FetchLimits, fetch
@@ -34,7 +34,7 @@ class PageTools:
     def __init__(self, limits: FetchLimits, to_markdown: ToMarkdown) -> None:
         self._limits, self._to_markdown = limits, to_markdown
 
-    async def fetch(self, arguments: Arguments) -> ToolResult:
+    async def fetch(self, arguments: Arguments) -> Result:
         """What an address leads to, as text."""
         found = await self._get(arguments["url"])
         if found.status >= 400:

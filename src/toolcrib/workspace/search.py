@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolcribError, ToolFailed
 from toolcrib.core.kinds import AUTO
+from toolcrib.core.requests import Result
 from toolcrib.isolate.levels import GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.workspace.files import said
@@ -136,7 +136,7 @@ class SearchTools:
         self._root, self._programs, self._scan_files, self._timeout_s = root, programs, scan, timeout_s
         self._rg = find_ripgrep(programs.env.get("PATH", ""), root) if may_use_ripgrep else None
 
-    async def search(self, arguments: Arguments) -> ToolResult:
+    async def search(self, arguments: Arguments) -> Result:
         """The lines that fit."""
         limit = arguments.get("limit", MATCHES)
         question = SearchRequest(
@@ -285,7 +285,7 @@ def _cut(line: str) -> str:
     return line if len(line) <= SHOWN_MAX else f"{line[:SHOWN_MAX]}..."
 
 
-def _told(lines: list[dict[str, Any]], cut: bool, *, files_only: bool) -> ToolResult:
+def _told(lines: list[dict[str, Any]], cut: bool, *, files_only: bool) -> Result:
     matches = [{key: line[key] for key in ("path", "line", "text")} for line in lines if line["matches"]]
     files = list(dict.fromkeys(match["path"] for match in matches))
     more = "\n(there are more; narrow the pattern or path, or raise limit)" if cut else ""

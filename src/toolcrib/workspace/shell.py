@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.kinds import AUTO, IsolationLevel
+from toolcrib.core.requests import Result
 from toolcrib.isolate.levels import GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.plan import Host, confine, find_program
 from toolcrib.isolate.proof import Prover
@@ -154,7 +154,7 @@ class ShellTools:
     def __init__(self, root: WorkspaceRoot, programs: Programs, settings: ShellSettings) -> None:
         self._root, self._programs, self._settings = root, programs, settings
 
-    async def bash(self, arguments: Arguments) -> ToolResult:
+    async def bash(self, arguments: Arguments) -> Result:
         """Run a command to its end, or to the end of its time."""
         level = await self._programs.level()
         kept = self._check(level)
@@ -213,7 +213,7 @@ class ShellTools:
             )
         return kept if level is IsolationLevel.ISOLATED else ()
 
-    def _told(self, ran: Ran, level: IsolationLevel, timeout_s: float, took_s: float) -> ToolResult:
+    def _told(self, ran: Ran, level: IsolationLevel, timeout_s: float, took_s: float) -> Result:
         is_off = level.rank >= IsolationLevel.CONFINED.rank and not self._settings.network
         data = {
             "exit_code": ran.exit_code,

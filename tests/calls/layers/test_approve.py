@@ -14,8 +14,8 @@ from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, PermissionDenied
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 
 OWNER = Caller("owner", "token", EVERYTHING)
@@ -36,13 +36,13 @@ def stateless(capabilities: object = FORMS) -> RecordingChannel:
     return RecordingChannel(capabilities=capabilities, takes_input_required=True)
 
 
-async def run(made: MemoryCrib, more: dict | None = None, **changes: object) -> ToolResult:
+async def run(made: MemoryCrib, more: dict | None = None, **changes: object) -> Result:
     """One request of a stateless client."""
     fields = {"name": "srv__work", "arguments": {"n": 1}, "channel": stateless()} | changes
     return await made.crib.run(made.crib.request(**fields, more=more or {}))
 
 
-def answered(result: ToolResult, reply: str = "once") -> dict:
+def answered(result: Result, reply: str = "once") -> dict:
     """What a client sends along when it calls again."""
     return {"requestState": result.mcp["requestState"], "inputResponses": {REQUEST: choose(reply)}}
 
@@ -217,18 +217,18 @@ def rounds(source: FakeSource, *states: object) -> None:
     """Have the tool ask back once for each state (``None``: without one), then finish."""
     pending = list(states)
 
-    def work(call: ToolCall) -> ToolResult:
+    def work(call: Request) -> Result:
         if not pending:
-            return ToolResult({"content": [{"type": "text", "text": "done"}], "resultType": "complete"})
+            return Result({"content": [{"type": "text", "text": "done"}], "resultType": "complete"})
         state = pending.pop(0)
         request = {"method": "sampling/createMessage", "params": {}}
         asked = {"resultType": "input_required", "inputRequests": {"more": request}}
-        return ToolResult(asked if state is None else {**asked, "requestState": state})
+        return Result(asked if state is None else {**asked, "requestState": state})
 
     source.answers["work"] = work
 
 
-def next_round(result: ToolResult) -> dict:
+def next_round(result: Result) -> dict:
     state = {"requestState": result.mcp["requestState"]} if "requestState" in result.mcp else {}
     return {"inputResponses": {"more": {"content": "x"}}, **state}
 
@@ -321,9 +321,9 @@ async def test_an_answer_counts_once_at_whichever_replica_as_long_as_its_seal_is
     hub = MemoryHub(clock)
     marks = [Marks(hub.join(name), b"secret") for name in "ab"]
     seals = [Seal(clock, 60.0, b"key") for _ in marks]
-    first = ToolCall("srv__work", "work", {}, channel=stateless())
+    first = Request("srv__work", "work", {}, channel=stateless())
     result = seals[0].ask(ApprovalQuestion("q1", "srv__work", "srv", "write", "me", {}, 60.0), first)
-    again = [ToolCall("srv__work", "work", {}, more=answered(result)) for _ in marks]
+    again = [Request("srv__work", "work", {}, more=answered(result)) for _ in marks]
 
     assert await open_seal(seals[0], again[0], marks[0]) is ApprovalReply.ONCE
     clock.advance(passed_s)
@@ -331,13 +331,13 @@ async def test_an_answer_counts_once_at_whichever_replica_as_long_as_its_seal_is
         await open_seal(seals[1], again[1], marks[1])
 
 
-ASKED_BACK = ToolResult({"resultType": "input_required", "requestState": "one"})
+ASKED_BACK = Result({"resultType": "input_required", "requestState": "one"})
 
 
-def round_of(**changes: object) -> ToolCall:
+def round_of(**changes: object) -> Request:
     """The round after one that asked back, or another."""
     usual = {"name": "srv__work", "tool": "work", "arguments": {"n": 1}, "more": {"requestState": "one"}}
-    return ToolCall(**(usual | changes))
+    return Request(**(usual | changes))
 
 
 @pytest.mark.parametrize("replicas", ["a", "ab"], ids=["alone", "at another replica"])
@@ -363,8 +363,8 @@ async def test_the_round_that_was_asked_for_goes_on_once_wherever_it_comes_to(re
 @pytest.mark.parametrize(
     "result",
     [
-        ToolResult({"resultType": "complete", "requestState": "one"}),
-        ToolResult(dict(ASKED_BACK.mcp), error=ErrorInfo("TOOL_EXECUTION_FAILED", "no")),
+        Result({"resultType": "complete", "requestState": "one"}),
+        Result(dict(ASKED_BACK.mcp), error=ErrorInfo("TOOL_EXECUTION_FAILED", "no")),
     ],
 )
 async def test_a_tool_that_did_not_ask_back_has_no_further_round(result):

@@ -5,9 +5,9 @@ import pytest
 
 from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.pipeline import Subject
-from toolcrib.core.call import CallContext, ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, RequestContext, Result
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.schema.check import compile_check
 
@@ -28,12 +28,12 @@ class Layered:
         subject = Subject("weather", server, Tool("weather", input_schema=schema))
         self._step = arguments(lambda *words: self.unchecked.append(words), Helpers())(subject, self._source)
 
-    async def _source(self, call: ToolCall) -> ToolResult:
+    async def _source(self, call: Request) -> Result:
         self.received.append(call.arguments)
-        return ToolResult({})
+        return Result({})
 
     async def run(self, given: dict) -> None:
-        await self._step(ToolCall("weather", "weather", given))
+        await self._step(Request("weather", "weather", given))
 
 
 async def test_native_tools_get_their_defaults_filled_in():
@@ -92,25 +92,25 @@ async def test_a_schema_that_cannot_be_checked_is_told_and_lets_everything_pass(
 class Answering:
     """The layer around a server's tool that answers with text."""
 
-    def __init__(self, answer: ToolResult) -> None:
+    def __init__(self, answer: Result) -> None:
         self.received: list[dict] = []
         self.events: list = []
         self._answer = answer
         subject = Subject("met__weather", "met", Tool("weather", input_schema=SCHEMA))
         self._step = arguments(lambda *_: None, Helpers(), self.events.append)(subject, self._source)
 
-    async def _source(self, call: ToolCall) -> ToolResult:
+    async def _source(self, call: Request) -> Result:
         self.received.append(call.arguments)
         return self._answer
 
-    async def run(self, given: dict) -> tuple[ToolCall, ToolResult]:
-        call = ToolCall("met__weather", "weather", given, "id-1")
+    async def run(self, given: dict) -> tuple[Request, Result]:
+        call = Request("met__weather", "weather", given, "id-1")
         return call, await self._step(call)
 
 
 async def test_a_slip_in_a_servers_arguments_is_repaired_and_the_result_says_so():
     """For the model in the content, for the audit in the call, for the log in an event."""
-    answering = Answering(ToolResult(raw=b'{"content":[{"type":"text","text":"sun"}],"structuredContent":{"a":1}}'))
+    answering = Answering(Result(raw=b'{"content":[{"type":"text","text":"sun"}],"structuredContent":{"a":1}}'))
 
     call, result = await answering.run({"City": "Ulm", "days": "2"})
 
@@ -127,7 +127,7 @@ async def test_a_slip_in_a_servers_arguments_is_repaired_and_the_result_says_so(
 
 async def test_a_result_without_content_gets_no_note():
     """Such as a question to the client."""
-    asking = ToolResult({"resultType": "input_required", "inputRequests": {}})
+    asking = Result({"resultType": "input_required", "inputRequests": {}})
 
     _, result = await Answering(asking).run({"City": "Ulm"})
 
@@ -136,7 +136,7 @@ async def test_a_result_without_content_gets_no_note():
 
 async def test_what_cannot_be_repaired_is_told_as_it_was_written():
     """Not as a half repaired guess."""
-    answering = Answering(ToolResult({}))
+    answering = Answering(Result({}))
 
     with pytest.raises(InvalidArguments, match="unknown field 'zone'"):
         await answering.run({"City": "Ulm", "zone": 1})
@@ -144,8 +144,8 @@ async def test_what_cannot_be_repaired_is_told_as_it_was_written():
     assert answering.received == answering.events == []
 
 
-async def echo(call: ToolCall) -> ToolResult:
-    return ToolResult({"content": []})
+async def echo(call: Request) -> Result:
+    return Result({"content": []})
 
 
 COSTLY = {"properties": {"value": {"items": {"enum": [n + 0.5 for n in range(100)]}}}}
@@ -156,9 +156,9 @@ async def test_arguments_that_may_be_costly_are_checked_beside_the_loop():
     helpers = Helpers(limit_s=60.0)
     step = arguments(lambda *_: None, helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
 
-    passed = await step(ToolCall("t", "t", {"value": [0.5] * 300}))
+    passed = await step(Request("t", "t", {"value": [0.5] * 300}))
     with pytest.raises(InvalidArguments, match=r"^t: value\[299\]: expected one of "):
-        await step(ToolCall("t", "t", {"value": [0.5] * 299 + [0.25]}))
+        await step(Request("t", "t", {"value": [0.5] * 299 + [0.25]}))
 
     assert passed.success
     assert helpers.started == 1
@@ -171,7 +171,7 @@ async def test_arguments_too_costly_to_check_are_refused():
     step = arguments(lambda *_: None, helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
 
     with pytest.raises(InvalidArguments, match=r"^t: the arguments are too costly to check .* Send less at once\.$"):
-        await step(ToolCall("t", "t", {"value": [99.5] * 50_000}))
+        await step(Request("t", "t", {"value": [99.5] * 50_000}))
 
 
 async def test_ordinary_arguments_need_no_helper():
@@ -179,7 +179,7 @@ async def test_ordinary_arguments_need_no_helper():
     helpers = Helpers()
     step = arguments(lambda *_: None, helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
 
-    await step(ToolCall("t", "t", {"value": [0.5]}))
+    await step(Request("t", "t", {"value": [0.5]}))
 
     assert helpers.started == 0
 
@@ -206,7 +206,7 @@ async def test_arguments_that_are_no_json_are_refused_in_plain_words(odd, server
 async def test_no_slip_is_read_as_an_argument_that_was_withheld(withheld, is_repaired):
     """What the caller may not say itself is not put into its mouth."""
     layered = Layered(SCHEMA, "met")
-    call = ToolCall("weather", "weather", {"citi": "Ulm"}, context=CallContext(withheld=withheld))
+    call = Request("weather", "weather", {"citi": "Ulm"}, context=RequestContext(withheld=withheld))
     if is_repaired:
         await layered._step(call)
     else:
@@ -218,7 +218,7 @@ async def test_no_slip_is_read_as_an_argument_that_was_withheld(withheld, is_rep
 
 async def test_a_slip_in_large_arguments_that_are_quickly_checked_is_repaired():
     """Only what is costly to check goes to a helper, which repairs nothing."""
-    answering, city = Answering(ToolResult({})), "x" * 100_000
+    answering, city = Answering(Result({})), "x" * 100_000
     check = compile_check(SCHEMA)
     encoded = msgspec.json.encode({"citi": city})
 

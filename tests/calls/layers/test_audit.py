@@ -24,14 +24,14 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import AuditEntry, NoAudit
-from toolcrib.core.call import CallContext, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable, CallTimeout, PermissionDenied
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import ErrorInfo, Request, RequestContext, Result
 from toolcrib.testing import ManualClock, MemoryAudit
 
 
-def given(arguments: dict) -> ToolCall:
-    return ToolCall("srv__work", "work", arguments)
+def given(arguments: dict) -> Request:
+    return Request("srv__work", "work", arguments)
 
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -43,21 +43,21 @@ class Audited:
     """Both layers around a source that ends as it is told."""
 
     def __init__(self, level: SecurityLevel = SecurityLevel.WRITE, log: MemoryAudit | None = None) -> None:
-        self.log, self.clock, self.ran, self.outcome = log or MemoryAudit(), ManualClock(), 0, ToolResult(raw=b"{}")
+        self.log, self.clock, self.ran, self.outcome = log or MemoryAudit(), ManualClock(), 0, Result(raw=b"{}")
         told = Told(self.clock, lambda: "fresh")
         layers = [observe(Watchers(Metrics(), log=self.log), told), witness(self.log)]
         self._step = compose(layers, Subject("srv__work", "srv", Tool("work", security_level=level)), self._source)
 
-    async def _source(self, call: ToolCall) -> ToolResult:
+    async def _source(self, call: Request) -> Result:
         self.ran += 1
         self.clock.advance(0.25)
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
 
-    async def run(self, outcome: object = ToolResult(raw=b"{}"), **more: object) -> object:
+    async def run(self, outcome: object = Result(raw=b"{}"), **more: object) -> object:
         self.outcome = outcome
-        call = ToolCall("srv__work", "work", {"secret": "value"}, "id-1", Caller("me", "token"), **more)
+        call = Request("srv__work", "work", {"secret": "value"}, "id-1", Caller("me", "token"), **more)
         try:
             return await self._step(call)
         except BaseException as error:
@@ -160,7 +160,7 @@ async def test_a_failed_result_is_noted_with_its_code():
     """A tool that reports failure did not succeed."""
     audited = Audited()
 
-    await audited.run(ToolResult({"content": [{"type": "text", "text": "no"}]}, error=ErrorInfo("TOOL_X", "no")))
+    await audited.run(Result({"content": [{"type": "text", "text": "no"}]}, error=ErrorInfo("TOOL_X", "no")))
 
     assert audited.log.noted == [ended(outcome="TOOL_X")]
 
@@ -169,7 +169,7 @@ async def test_what_the_rules_said_is_kept():
     """The layers that decide have the word."""
     audited = Audited()
 
-    await audited.run(PermissionDenied("no"), context=CallContext(decision="held"))
+    await audited.run(PermissionDenied("no"), context=RequestContext(decision="held"))
 
     assert [entry.decision for entry in (*audited.log.committed, *audited.log.noted)] == ["held", "held"]
 
@@ -275,8 +275,8 @@ def test_values_too_deep_to_be_looked_through_are_withheld():
 def test_without_a_log_nothing_is_held_up():
     """The layer that waits for it is not there."""
 
-    async def source(call: ToolCall) -> ToolResult:
-        return ToolResult({})
+    async def source(call: Request) -> Result:
+        return Result({})
 
     layers = [witness(NoAudit())]
 
@@ -308,12 +308,12 @@ def test_a_name_is_cut_beyond_the_longest_length(length):
 @pytest.mark.parametrize(
     ("result", "size"),
     [
-        (ToolResult(raw=b"12345"), 5),
-        (ToolResult({"content": [{"type": "text", "text": "abc"}, {"type": "image"}, {"text": None}]}), 3),
-        (ToolResult({"content": [{"text": "abc"}, "no block", 5]}), 3),
-        (ToolResult({"content": []}), 0),
-        (ToolResult({"content": "abc"}), 0),
-        (ToolResult({}), 0),
+        (Result(raw=b"12345"), 5),
+        (Result({"content": [{"type": "text", "text": "abc"}, {"type": "image"}, {"text": None}]}), 3),
+        (Result({"content": [{"text": "abc"}, "no block", 5]}), 3),
+        (Result({"content": []}), 0),
+        (Result({"content": "abc"}), 0),
+        (Result({}), 0),
     ],
 )
 def test_the_size_of_a_result_is_told_whatever_it_looks_like(result, size):
@@ -324,11 +324,11 @@ def test_the_size_of_a_result_is_told_whatever_it_looks_like(result, size):
 async def test_what_is_about_to_happen_is_written_with_its_server(server, told):
     log = MemoryAudit()
 
-    async def source(call: ToolCall) -> ToolResult:
-        return ToolResult(raw=b"{}")
+    async def source(call: Request) -> Result:
+        return Result(raw=b"{}")
 
     subject = Subject("work", server, Tool("work", security_level=SecurityLevel.WRITE))
-    await witness(log)(subject, source)(ToolCall("work", "work", {}))
+    await witness(log)(subject, source)(Request("work", "work", {}))
 
     assert [entry.server for entry in log.committed] == [told]
 
@@ -351,7 +351,7 @@ def test_values_looked_through_to_their_end_are_shown_however_much_was_taken_out
 )
 def test_a_call_of_no_tool_is_noted_with_its_caller_and_its_trace(grants, meta, decision, trace_id):
     """Without a trace of its caller's it gets one of its own; a long name is cut, and values are not written."""
-    call = ToolCall("n" * 201, "", {"a": "value"}, "id-1", Caller("me", "token", grants), meta=meta)
+    call = Request("n" * 201, "", {"a": "value"}, "id-1", Caller("me", "token", grants), meta=meta)
 
     entry = unknown_call(call, "TOOL_NOT_FOUND")
 

@@ -8,7 +8,6 @@ from toolcrib.calls.layers.breaker import Breakers, BreakerWatch, breaker, refus
 from toolcrib.calls.layers.deadline import deadline, replay
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.core.call import CallContext, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
     ConnectionLost,
@@ -22,10 +21,11 @@ from toolcrib.core.errors import (
     ToolFailed,
 )
 from toolcrib.core.events import Event, drop
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, RequestContext, Result
 from toolcrib.testing import FakeSource, ManualClock, memory_crib
 
-FAILED = ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no"))
+FAILED = Result({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no"))
 GONE = SourceUnavailable("The server 'files' went away.", hint="Try: restart it.")
 TINY_S = 0.001
 
@@ -39,7 +39,7 @@ class Bench:
         self.source = FakeSource("files", ["read"])
         layers = [deadline(60.0), breaker(self.breakers, self.events.append), replay()]
         self.step = compose(
-            layers, Subject("files__read", "files", Tool("read", timeout_s=timeout_s)), self.source.call_tool
+            layers, Subject("files__read", "files", Tool("read", timeout_s=timeout_s)), self.source.answer
         )
 
     @property
@@ -50,7 +50,7 @@ class Bench:
         """What comes of a call that the server answers like this."""
         self.source.answers["read"] = answer
         try:
-            return await self.step(ToolCall("files__read", "read", {}, timeout_s=timeout_s))
+            return await self.step(Request("files__read", "read", {}, timeout_s=timeout_s))
         except (ToolcribError, asyncio.CancelledError) as error:
             return error
 
@@ -59,7 +59,7 @@ class Bench:
             await self.call(GONE)
 
 
-async def hang(_: ToolCall) -> str:
+async def hang(_: Request) -> str:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -90,7 +90,7 @@ async def test_after_the_pause_one_call_tries_and_its_success_opens_the_way():
     bench.source.answers["read"] = "fine"
     bench.source.calling.hold()
 
-    trying = asyncio.create_task(bench.step(ToolCall("files__read", "read", {})))
+    trying = asyncio.create_task(bench.step(Request("files__read", "read", {})))
     await bench.source.calling.reached.wait()
     during, other = bench.state, await bench.call()
     bench.source.calling.release()
@@ -144,7 +144,7 @@ def test_a_loss_is_no_failure_of_the_server(loss):
     breakers = Breakers(ManualClock())
     watch = BreakerWatch(Subject("files__read", "files", Tool("read")), breakers, drop)
 
-    watch.judge(ToolCall("files__read", "read", {}), loss, watch.breaker.round, is_try=False)
+    watch.judge(Request("files__read", "read", {}), loss, watch.breaker.round, is_try=False)
 
     assert watch.breaker.failures == 0
 
@@ -220,7 +220,7 @@ async def test_a_call_that_waited_long_for_its_place_proves_nothing():
     bench.source.answers["read"] = hang
     for _ in range(10):
         with pytest.raises(CallTimeout):
-            await bench.step(ToolCall("files__read", "read", {}, context=CallContext(waited_s=0.9 * TINY_S)))
+            await bench.step(Request("files__read", "read", {}, context=RequestContext(waited_s=0.9 * TINY_S)))
 
     assert bench.state == "closed"
 
@@ -231,7 +231,7 @@ async def test_calls_that_are_called_off_do_not_count_and_a_try_leaves_it_to_the
     bench.source.answers["read"] = hang
 
     async def call_off() -> None:
-        task = asyncio.create_task(bench.step(ToolCall("files__read", "read", {})))
+        task = asyncio.create_task(bench.step(Request("files__read", "read", {})))
         for _ in range(3):
             await asyncio.sleep(0)
         task.cancel()
@@ -255,12 +255,12 @@ async def test_one_loss_is_one_failure_however_many_calls_it_ends():
     bench = Bench()
     together = asyncio.Barrier(50)
 
-    async def lose(_: ToolCall) -> Exception:
+    async def lose(_: Request) -> Exception:
         await together.wait()
         return GONE
 
     bench.source.answers["read"] = lose
-    calls = [bench.step(ToolCall("files__read", "read", {})) for _ in range(50)]
+    calls = [bench.step(Request("files__read", "read", {})) for _ in range(50)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
 
     assert (outcomes, bench.breakers.of("files").failures) == ([GONE] * 50, 1)
@@ -271,7 +271,7 @@ async def test_fifty_calls_that_hang_are_fifty_failures():
     bench = Bench(timeout_s=TINY_S)
     bench.source.answers["read"] = hang
 
-    calls = [bench.step(ToolCall("files__read", "read", {})) for _ in range(50)]
+    calls = [bench.step(Request("files__read", "read", {})) for _ in range(50)]
     await asyncio.gather(*calls, return_exceptions=True)
 
     assert (bench.state, bench.breakers.of("files").failures) == ("open", 5)
@@ -364,7 +364,7 @@ async def test_who_waits_for_a_place_is_refused_while_the_server_is_left_alone_a
 def test_a_late_call_counts_if_the_server_had_half_its_usual_time_or_more(timeout_s, waited_s, counts):
     breakers = Breakers(ManualClock())
     watch = BreakerWatch(Subject("files__read", "files", Tool("read", timeout_s=60.0)), breakers, drop)
-    call = ToolCall("files__read", "read", {}, timeout_s=timeout_s, context=CallContext(waited_s=waited_s))
+    call = Request("files__read", "read", {}, timeout_s=timeout_s, context=RequestContext(waited_s=waited_s))
     call.context.is_late = True
 
     watch.judge(call, asyncio.CancelledError(), watch.breaker.round, is_try=False)
@@ -382,6 +382,6 @@ def test_a_failure_is_news_to_a_try_and_to_whoever_began_since_the_last_one(is_t
     began, before = watch.breaker.round - rounds_ago, watch.breaker.round
     error = SourceUnavailable("The server 'files' went away.", hint="", details=details)
 
-    watch.judge(ToolCall("files__read", "read", {}), error, began, is_try=is_try)
+    watch.judge(Request("files__read", "read", {}), error, began, is_try=is_try)
 
     assert watch.breaker.round - before == is_counted

@@ -7,9 +7,9 @@ import pytest
 
 from toolcrib.calls.layers.deadline import Alarm, Alarms, deadline
 from toolcrib.calls.pipeline import Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, ToolFailed
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 
 TINY_S = 0.001
 
@@ -31,22 +31,22 @@ class Slow:
         self.released = asyncio.Event()
         self.was_cancelled = False
 
-    async def __call__(self, call: ToolCall) -> ToolResult:
+    async def __call__(self, call: Request) -> Result:
         self.started.set()
         try:
             await self.released.wait()
         except asyncio.CancelledError:
             self.was_cancelled = True
             raise
-        return ToolResult({"content": []})
+        return Result({"content": []})
 
 
 def with_deadline(following: Step, default_s: float = 60.0, tool_s: float | None = None) -> Step:
     return deadline(default_s)(Subject("slow", "", Tool("slow", timeout_s=tool_s)), following)
 
 
-def call(timeout_s: float | None = None) -> ToolCall:
-    return ToolCall("slow", "slow", {}, timeout_s=timeout_s)
+def call(timeout_s: float | None = None) -> Request:
+    return Request("slow", "slow", {}, timeout_s=timeout_s)
 
 
 async def test_a_call_in_time_is_left_alone():
@@ -101,7 +101,7 @@ async def test_cancellation_from_outside_wins_over_a_deadline_at_the_same_moment
     """When both come before the work ends, the caller's own wish is honoured."""
     both = asyncio.Event()
 
-    async def stubborn(_: ToolCall) -> ToolResult:
+    async def stubborn(_: Request) -> Result:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -117,11 +117,11 @@ async def test_cancellation_from_outside_wins_over_a_deadline_at_the_same_moment
         await task
 
 
-@pytest.mark.parametrize("outcome", [ToolResult({"content": []}), ToolFailed("gave up")])
+@pytest.mark.parametrize("outcome", [Result({"content": []}), ToolFailed("gave up")])
 async def test_a_tool_that_swallows_the_cancellation_leaves_none_behind(outcome):
     """Its result or error counts, and the next deadline of the same task works as ever."""
 
-    async def swallowing(_: ToolCall) -> ToolResult:
+    async def swallowing(_: Request) -> Result:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -164,7 +164,7 @@ async def test_many_deadlines_of_one_layer_each_end_their_own_call():
     late, patient = [Slow() for _ in range(5)], [Slow() for _ in range(5)]
     layer = deadline(60.0)
 
-    def run(slow: Slow, timeout_s: float) -> "asyncio.Task[ToolResult]":
+    def run(slow: Slow, timeout_s: float) -> "asyncio.Task[Result]":
         return asyncio.ensure_future(layer(Subject("slow", "", Tool("slow")), slow)(call(timeout_s)))
 
     tasks = [*(run(slow, TINY_S) for slow in late), *(run(slow, 60.0) for slow in patient)]
@@ -173,7 +173,7 @@ async def test_many_deadlines_of_one_layer_each_end_their_own_call():
         slow.released.set()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(outcome) for outcome in outcomes] == [CallTimeout] * 5 + [ToolResult] * 5
+    assert [type(outcome) for outcome in outcomes] == [CallTimeout] * 5 + [Result] * 5
     assert [slow.was_cancelled for slow in late + patient] == [True] * 5 + [False] * 5
 
 

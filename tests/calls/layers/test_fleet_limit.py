@@ -12,15 +12,15 @@ from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.fleet_limit import PASS_ON_S, FleetAdmission, FleetBook, _rated, fleet_limit
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import Claim, Coordination, Full
 from toolcrib.core.errors import CoordinationUnavailable, RateLimited, SourceUnavailable
 from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Rate, ToolLimits
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.stores.redis.engine import RedisSettings, open_redis_coordination
 from toolcrib.testing import ManualClock
 
-DONE = ToolResult({"content": []})
+DONE = Result({"content": []})
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ class Slow:
         self.running = self.most = 0
         self.callers: list[str] = []
 
-    async def __call__(self, call: ToolCall) -> ToolResult:
+    async def __call__(self, call: Request) -> Result:
         self.running += 1
         self.most = max(self.most, self.running)
         self.callers.append(call.caller.id)
@@ -49,7 +49,7 @@ class Slow:
         return DONE
 
 
-async def do(_: ToolCall) -> ToolResult:
+async def do(_: Request) -> Result:
     return DONE
 
 
@@ -65,8 +65,8 @@ class Replica:
         return self.layer(Subject(f"{server}__read", server, Tool("read", limits=limits)), following)
 
 
-def call(caller: str = "a") -> ToolCall:
-    return ToolCall("files__read", "read", {}, caller=Caller(caller))
+def call(caller: str = "a") -> Request:
+    return Request("files__read", "read", {}, caller=Caller(caller))
 
 
 async def refused(step: Step, caller: str = "a") -> RateLimited | None:
@@ -149,7 +149,7 @@ async def test_a_replica_with_a_long_queue_lets_the_others_have_their_turn(membe
     busy, other = Replica(two[0]), Replica(two[1])
     served = list[str]()
 
-    async def work(made: ToolCall) -> ToolResult:
+    async def work(made: Request) -> Result:
         served.append(made.caller.id)
         busy.clock.advance(PASS_ON_S)
         return DONE

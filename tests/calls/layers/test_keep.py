@@ -10,10 +10,10 @@ from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.calls.results.preview import META
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import RemoteError, ResultNotKept, ToolFailed
 from toolcrib.core.events import Event
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.schema.check import compile_check
 
@@ -35,12 +35,12 @@ class Shelf:
         return f"r_{len(self.kept)}"
 
 
-def call() -> ToolCall:
-    return ToolCall("srv__read", "read", {}, "1", Caller("ann"))
+def call() -> Request:
+    return Request("srv__read", "read", {}, "1", Caller("ann"))
 
 
 def layered(outcome: Any, shelf: Shelf, tool: Tool | None = None, told: list[Event] | None = None) -> Step:
-    async def source(_call: ToolCall) -> ToolResult:
+    async def source(_call: Request) -> Result:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -50,8 +50,8 @@ def layered(outcome: Any, shelf: Shelf, tool: Tool | None = None, told: list[Eve
     return layer(Subject("srv__read", "srv", tool or Tool("read")), source)
 
 
-def text_result(text: str, **more: Any) -> ToolResult:
-    return ToolResult(raw=msgspec.json.encode({"content": [{"type": "text", "text": text}], **more}))
+def text_result(text: str, **more: Any) -> Result:
+    return Result(raw=msgspec.json.encode({"content": [{"type": "text", "text": text}], **more}))
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def text_result(text: str, **more: Any) -> ToolResult:
     [
         text_result("short"),
         text_result("x" * (LIMIT - 40)),
-        ToolResult({"content": [{"type": "text", "text": "short"}]}),
-        ToolResult({"content": [{"type": "text", "text": "x" * (LIMIT - 40)}]}),
-        ToolResult({"content": [{"type": "text", "text": "{}"}], "structuredContent": {}}),
-        ToolResult({"content": [{"type": "text", "text": "\udc80"}], "structuredContent": {}}),
-        ToolResult({"content": []}, error=ErrorInfo("X", "no")),
+        Result({"content": [{"type": "text", "text": "short"}]}),
+        Result({"content": [{"type": "text", "text": "x" * (LIMIT - 40)}]}),
+        Result({"content": [{"type": "text", "text": "{}"}], "structuredContent": {}}),
+        Result({"content": [{"type": "text", "text": "\udc80"}], "structuredContent": {}}),
+        Result({"content": []}, error=ErrorInfo("X", "no")),
     ],
 )
 async def test_up_to_the_limit_a_result_passes_untouched(outcome):
@@ -92,7 +92,7 @@ async def test_whatever_makes_a_result_large_counts(result):
     """Not the length of its text alone."""
     shelf = Shelf()
 
-    await layered(ToolResult(result), shelf)(call())
+    await layered(Result(result), shelf)(call())
 
     assert shelf.kept == [(msgspec.json.encode(result), "ann", "srv__read")]
 
@@ -116,7 +116,7 @@ async def test_beyond_it_the_whole_is_kept_for_the_caller_and_a_preview_is_shown
     """The kept bytes are the result's own."""
     shelf, result = Shelf(), text_result(LINES)
 
-    shown = await layered(result if is_encoded else ToolResult(result.mcp), shelf)(call())
+    shown = await layered(result if is_encoded else Result(result.mcp), shelf)(call())
 
     assert shelf.kept == [(result.raw, "ann", "srv__read")]
     assert shown.mcp["_meta"] == {
@@ -163,7 +163,7 @@ async def test_attachments_are_named_and_small_ones_go_along():
         {"type": "resource", "resource": {"uri": "a:b", "mimeType": "application/zip", "blob": large}},
     ]
 
-    shown = await layered(ToolResult({"content": blocks}), Shelf())(call())
+    shown = await layered(Result({"content": blocks}), Shelf())(call())
 
     assert shown.text.split("\n")[1:] == [
         "- image/gif, 300 bytes: path $.content[0] hands it over",
@@ -175,7 +175,7 @@ async def test_attachments_are_named_and_small_ones_go_along():
 
 async def test_a_failed_result_stays_failed():
     """Its code too; its message is the preview."""
-    failed = ToolResult(raw=text_result(LINES, isError=True).raw, error=ErrorInfo("X", LINES, True))
+    failed = Result(raw=text_result(LINES, isError=True).raw, error=ErrorInfo("X", LINES, True))
 
     shown = await layered(failed, Shelf())(call())
 
@@ -209,7 +209,7 @@ async def test_a_servers_own_error_keeps_its_number():
 
 async def test_a_question_to_the_client_is_never_touched():
     """However large."""
-    asked = ToolResult(raw=msgspec.json.encode({"resultType": "input_required", "inputRequests": {"a": LINES}}))
+    asked = Result(raw=msgspec.json.encode({"resultType": "input_required", "inputRequests": {"a": LINES}}))
     shelf = Shelf()
 
     assert await layered(asked, shelf)(call()) is asked
@@ -239,8 +239,8 @@ async def test_a_tools_own_limit_counts_first(limit, is_kept):
 def test_the_tool_that_reads_on_has_no_such_layer():
     """Its answers fit by themselves."""
 
-    async def source(_call: ToolCall) -> ToolResult:
-        return ToolResult({})
+    async def source(_call: Request) -> Result:
+        return Result({})
 
     layer = keep(Shelf(), KeepSettings(LIMIT, 3600), [].append, Helpers())
 
@@ -304,7 +304,7 @@ async def test_a_preview_of_very_much_is_put_together_by_a_helper():
     helpers, subject = Helpers(limit_s=60.0), Subject("srv__read", "srv", Tool("read", output_schema=OPEN))
     large = text_result("rows", structuredContent={"rows": [*range(100_000)]})
 
-    async def source(_call: ToolCall) -> ToolResult:
+    async def source(_call: Request) -> Result:
         return large
 
     shown = await keep(Shelf(), KeepSettings(LIMIT, 3600), [].append, helpers)(subject, source)(call())
@@ -320,7 +320,7 @@ async def test_of_what_takes_too_long_to_look_into_only_the_handle_is_shown():
     subject = Subject("srv__read", "srv", Tool("read", output_schema=OPEN))
     large = text_result("x" * 300_000, structuredContent={})
 
-    async def source(_call: ToolCall) -> ToolResult:
+    async def source(_call: Request) -> Result:
         return large
 
     keeping = keep(Shelf(), KeepSettings(LIMIT, 3600), [].append, Helpers(limit_s=0.000_01))
@@ -333,7 +333,7 @@ async def test_of_what_takes_too_long_to_look_into_only_the_handle_is_shown():
 
 @pytest.mark.parametrize(("name", "server", "has_layer"), [("add", "", True), ("result_read", "srv", True)])
 def test_only_the_native_tool_of_that_name_is_the_one_that_reads_on(name, server, has_layer):
-    async def source(_call: ToolCall) -> ToolResult:
+    async def source(_call: Request) -> Result:
         return text_result("")
 
     step = keep(Shelf(), KeepSettings(LIMIT, 3600), lambda _: None, Helpers())(
@@ -347,7 +347,7 @@ def test_only_the_native_tool_of_that_name_is_the_one_that_reads_on(name, server
 async def test_a_result_that_was_encoded_to_be_weighed_is_not_encoded_again(error, is_encoded):
     """Unless it is an error, which doors put in words of their own."""
     result = {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
-    outcome = ToolResult(result, error=error)
+    outcome = Result(result, error=error)
 
     await layered(outcome, Shelf())(call())
 
@@ -357,13 +357,13 @@ async def test_a_result_that_was_encoded_to_be_weighed_is_not_encoded_again(erro
 @pytest.mark.parametrize("content", [None, {}, {"a": 1}, "x", ["x"], [None], [{"type": "text", "text": 5}]])
 async def test_a_result_of_an_odd_shape_is_weighed_as_it_is(content):
     """It is not this layer's to say what is wrong with it."""
-    outcome = ToolResult({"content": content})
+    outcome = Result({"content": content})
 
     assert await layered(outcome, Shelf())(call()) is outcome
 
 
 async def test_plain_text_that_cannot_be_too_large_is_not_encoded_to_be_weighed():
-    outcome = ToolResult({"content": [{"type": "text", "text": "short"}]})
+    outcome = Result({"content": [{"type": "text", "text": "short"}]})
 
     await layered(outcome, Shelf())(call())
 

@@ -13,16 +13,16 @@ from toolcrib.calls.layers.limit import Admission, current_stay, holds_place, li
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.access import EVERYTHING, Caller
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, RateLimited, SourceUnavailable
 from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Rate, ToolLimits
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.testing import FakeSource, ManualClock, memory_crib
 
-DONE = ToolResult({"content": []})
+DONE = Result({"content": []})
 
 
-async def do(_: ToolCall) -> ToolResult:
+async def do(_: Request) -> Result:
     return DONE
 
 
@@ -42,7 +42,7 @@ class Bench:
     async def refused(self, step: Step, caller: str = "a") -> RateLimited | None:
         """Why a call is refused; ``None`` if it is not."""
         try:
-            await step(ToolCall("files__read", "read", {}, caller=Caller(caller)))
+            await step(Request("files__read", "read", {}, caller=Caller(caller)))
         except RateLimited as error:
             return error
         return None
@@ -127,7 +127,7 @@ class Slow:
         self.running = self.most = 0
         self.callers: list[str] = []
 
-    async def __call__(self, call: ToolCall) -> ToolResult:
+    async def __call__(self, call: Request) -> Result:
         self.running += 1
         self.most = max(self.most, self.running)
         self.callers.append(call.caller.id)
@@ -138,8 +138,8 @@ class Slow:
         return DONE
 
 
-def call(caller: str = "a") -> ToolCall:
-    return ToolCall("files__read", "read", {}, caller=Caller(caller))
+def call(caller: str = "a") -> Request:
+    return Request("files__read", "read", {}, caller=Caller(caller))
 
 
 async def test_a_refusal_for_want_of_room_costs_no_rate():
@@ -201,7 +201,7 @@ async def test_a_native_tool_that_calls_another_needs_no_second_place():
     inner = bench.step("inner", server="")
     everybody = asyncio.Barrier(2)
 
-    async def outer_work(made: ToolCall) -> ToolResult:
+    async def outer_work(made: Request) -> Result:
         await everybody.wait()
         return await inner(made)
 
@@ -215,14 +215,14 @@ async def test_what_a_native_tool_leaves_running_holds_no_place():
     """A task that outlives its call waits like anybody."""
     bench, slow = Bench(CommonLimits(parallel=1)), Slow()
     hold = bench.step("slow", server="", following=slow)
-    left: list[asyncio.Task[ToolResult]] = []
+    left: list[asyncio.Task[Result]] = []
     go = asyncio.Event()
 
-    async def later() -> ToolResult:
+    async def later() -> Result:
         await go.wait()
         return await hold(call("left behind"))
 
-    async def leaves_a_task(_: ToolCall) -> ToolResult:
+    async def leaves_a_task(_: Request) -> Result:
         left.append(asyncio.create_task(later()))
         return DONE
 
@@ -242,7 +242,7 @@ async def test_what_a_native_tool_leaves_running_holds_no_place():
 # Through a whole Crib
 
 
-async def slow_crib_calls(count: int, config: Config | None = None) -> tuple[Slow, list[ToolResult]]:
+async def slow_crib_calls(count: int, config: Config | None = None) -> tuple[Slow, list[Result]]:
     files, slow = FakeSource("files", ["read"]), Slow()
     files.answers["read"] = slow
     async with memory_crib(files, config=config) as made:
@@ -281,7 +281,7 @@ async def test_one_call_is_not_starved_by_five_hundred_of_somebody_else():
     files, order = FakeSource("files", ["read"]), []
     turn = asyncio.Semaphore(0)
 
-    async def answer(made: ToolCall) -> str:
+    async def answer(made: Request) -> str:
         await turn.acquire()
         order.append(made.caller.id)
         return "done"
@@ -350,10 +350,10 @@ async def test_a_native_tools_place_is_no_place_on_the_server_it_calls():
 async def test_a_native_tool_keeps_its_place_after_it_has_called_one_behind_another_gate():
     """A Crib can be a source of another: its native tools have places of their own."""
     inner, outer = (Gate(name, 1, 0, ManualClock()) for name in ("inner", "outer"))
-    call = ToolCall("a", "a", {})
+    call = Request("a", "a", {})
     beside, again = native(inner, do), native(outer, do)
 
-    async def work(call: ToolCall) -> ToolResult:
+    async def work(call: Request) -> Result:
         await beside(call)
         assert [holds_place(current_stay(), gate) for gate in (inner, outer)] == [False, True]
         return await again(call)
@@ -366,7 +366,7 @@ async def test_a_caller_too_many_is_refused_until_another_is_forgotten():
     """The memory of callers is bounded, and those in use are not forgotten."""
     clock = ManualClock(10.0)
     admission = Admission("files", {}, RateWindows(Rate(5, 60.0), keys_max=1), clock, asyncio.sleep)
-    first, second = (ToolCall("files__read", "read", {}, caller=Caller(name)) for name in "ab")
+    first, second = (Request("files__read", "read", {}, caller=Caller(name)) for name in "ab")
     admission.admit(first)
     clock.advance(20.0)
 
@@ -386,7 +386,7 @@ async def test_a_call_is_counted_anew_only_if_it_was_let_in_too_long_ago(waited_
     clock = ManualClock(0.0)
     window = MovingWindow(Rate(1, 60.0))
     admission = Admission("files", {window: "tool"}, None, clock, asyncio.sleep)
-    call = ToolCall("files__read", "read", {})
+    call = Request("files__read", "read", {})
     admission.admit(call)
     clock.advance(waited_s)
 

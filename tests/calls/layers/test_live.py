@@ -12,9 +12,9 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import CALL
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolFailed
 from toolcrib.core.limits import CommonLimits
+from toolcrib.core.requests import Result
 from toolcrib.testing import FakeSource, ManualClock, MemoryAudit, memory_crib
 
 OWNER = Caller("owner", "token", EVERYTHING)
@@ -29,7 +29,7 @@ def outcomes(live: Live) -> list[tuple[str, str]]:
     return [(call.tool, call.outcome) for call in reversed(live.recent())]
 
 
-def told(result: ToolResult) -> tuple[str, str]:
+def told(result: Result) -> tuple[str, str]:
     return result.error.code, result.error.message
 
 
@@ -361,7 +361,7 @@ async def test_a_tool_that_does_not_let_itself_be_ended_leaves_its_caller_unharm
 async def test_what_a_tool_says_of_arguments_is_not_shown():
     """It may quote them, like our own words for them."""
     files, live = FakeSource("files", ["read"]), board()
-    files.answers["read"] = ToolResult.failed(InvalidArguments("path: got 'hunter2'"))
+    files.answers["read"] = Result.failed(InvalidArguments("path: got 'hunter2'"))
     async with memory_crib(files, live=live) as made:
         await made.crib.call("files__read")
 

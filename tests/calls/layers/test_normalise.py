@@ -6,10 +6,10 @@ import pytest
 
 from toolcrib.calls.layers.arguments import normalise
 from toolcrib.calls.pipeline import Subject
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import RemoteError
 from toolcrib.core.events import ARGUMENTS_RENAMED, Event
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 
 
 def schema(*names: str) -> dict:
@@ -21,12 +21,12 @@ async def passed_on(tool: Tool, arguments: dict, *, server: str = "home"):
     told: list[Event] = []
     received: list[dict] = []
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         received.append(call.arguments)
-        return ToolResult({})
+        return Result({})
 
     step = normalise(told.append)(Subject(f"{server}__{tool.name}", server, tool), source)
-    await step(ToolCall(f"{server}__{tool.name}", tool.name, arguments, "id-1"))
+    await step(Request(f"{server}__{tool.name}", tool.name, arguments, "id-1"))
     return received[0], told
 
 
@@ -88,8 +88,8 @@ async def test_a_configured_rename_wins_over_the_static_one():
 async def test_native_tools_are_never_touched():
     """Not even one of that name: there is no layer at all."""
 
-    async def source(call: ToolCall) -> ToolResult:
-        return ToolResult({})
+    async def source(call: Request) -> Result:
+        return Result({})
 
     assert normalise(lambda event: None)(Subject(ZWAVE.name, "", ZWAVE), source) is source
 
@@ -107,11 +107,11 @@ async def test_the_servers_own_error_comes_back_unchanged():
     """Renamed or not, its words are its words."""
     refusal = RemoteError(-32000, "no such device", data={"deviceName": "lamp"})
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         raise refusal
 
     step = normalise(lambda event: None)(Subject("home__control_zwave_device", "home", ZWAVE), source)
     with pytest.raises(RemoteError) as raised:
-        await step(ToolCall("home__control_zwave_device", ZWAVE.name, {"device_name": "lamp"}))
+        await step(Request("home__control_zwave_device", ZWAVE.name, {"device_name": "lamp"}))
 
     assert raised.value is refusal

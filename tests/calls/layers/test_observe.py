@@ -13,15 +13,15 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller, Decision, Grants
 from toolcrib.core.audit import NoAudit
-from toolcrib.core.call import CallContext, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallEnded, InvalidArguments, PermissionDenied, ToolFailed, UnknownTool
 from toolcrib.core.events import Event
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import ErrorInfo, Request, RequestContext, Result
 from toolcrib.testing import ManualClock, MemoryAudit
 
 SYSTEM = SecurityLevel.SYSTEM
-FINE = ToolResult(raw=b"{}")
-FAILED = ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
+FINE = Result(raw=b"{}")
+FAILED = Result({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
 
 
 class Watched:
@@ -47,8 +47,8 @@ class Watched:
         }
 
 
-def call() -> ToolCall:
-    return ToolCall("srv__work", "work", {"path": "a"}, "id-1", Caller("me"))
+def call() -> Request:
+    return Request("srv__work", "work", {"path": "a"}, "id-1", Caller("me"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_everybody_sees_the_same_end_after_the_same_time(outcome, code):
     """However a call ends; and nothing of it is under way any more."""
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         watched.clock.advance(0.25)
         if isinstance(outcome, BaseException):
             raise outcome
@@ -83,7 +83,7 @@ async def test_a_call_that_a_person_ends_is_told_to_everybody_as_their_word():
     """Not as a cancellation; and its task is not left cancelled."""
     watched, reached = Watched(), asyncio.Event()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         reached.set()
         return await asyncio.get_running_loop().create_future()
 
@@ -101,7 +101,7 @@ async def test_what_is_known_of_the_arguments_is_the_same_in_the_log_and_on_the_
     """Their shape, found out once; no value."""
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         return FINE
 
     await watched.around(source)(call())
@@ -117,7 +117,7 @@ async def test_whatever_takes_longer_than_it_may_is_told_as_slow(outcome, took_s
     """However it ends; exactly as long is not longer."""
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         watched.clock.advance(took_s)
         if isinstance(outcome, BaseException):
             raise outcome
@@ -140,7 +140,7 @@ async def test_whatever_takes_longer_than_it_may_is_told_as_slow(outcome, took_s
 async def test_each_end_is_counted_and_its_decision_written(outcome, counts, decision):
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         assert watched.metrics.in_flight == 1
         if isinstance(outcome, BaseException):
             raise outcome
@@ -157,7 +157,7 @@ async def test_a_call_of_a_hidden_tool_leaves_what_one_of_no_tool_leaves():
     """No server, no level, no time, and nothing in the counts of the tool."""
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         given.context.decision = Decision.HIDDEN
         watched.clock.advance(5.0)
         raise UnknownTool("srv__work")
@@ -176,12 +176,12 @@ async def test_a_call_of_a_hidden_tool_leaves_what_one_of_no_tool_leaves():
 async def test_what_is_shown_of_a_tool_depends_on_what_its_caller_may_know(servers, shown):
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         return FINE
 
     step = watched.around(source)
     for number in range(2):
-        await step(ToolCall("srv__work", "work", {}, f"id-{number}", Caller("me", grants=Grants(SYSTEM, servers))))
+        await step(Request("srv__work", "work", {}, f"id-{number}", Caller("me", grants=Grants(SYSTEM, servers))))
 
     assert {(one.server, one.level) for one in watched.live.recent()} == {shown}
 
@@ -205,7 +205,7 @@ async def test_a_call_belongs_to_the_trace_its_caller_named(meta, already, is_wr
     watched = Watched()
     watched.log = watched.log if is_written else NoAudit()
     watched._watchers = Watchers(watched.metrics, watched.events.append, watched.log, watched.live)
-    asked = msgspec.structs.replace(call(), meta=meta, context=CallContext(trace_id=already))
+    asked = msgspec.structs.replace(call(), meta=meta, context=RequestContext(trace_id=already))
 
     await watched.around(answer_fine)(asked)
 
@@ -213,7 +213,7 @@ async def test_a_call_belongs_to_the_trace_its_caller_named(meta, already, is_wr
     assert (asked.context.trace_id, shown.trace_id, shown.arguments) == (trace_id, trace_id, {"path": "string 1"})
 
 
-async def answer_fine(given: ToolCall) -> ToolResult:
+async def answer_fine(given: Request) -> Result:
     return FINE
 
 
@@ -231,7 +231,7 @@ class Quiet(list[Event]):
 async def test_only_failures_are_told_to_whoever_does_not_hear_of_successes(outcome, told):
     heard, clock = Quiet(), ManualClock()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         return outcome
 
     step = observe(Watchers(Metrics(), heard), Told(clock))(Subject("srv__work", "srv", Tool("work")), source)
@@ -245,7 +245,7 @@ async def test_only_failures_are_told_to_whoever_does_not_hear_of_successes(outc
     [
         (FINE, ""),
         (FAILED, "no luck"),
-        (ToolResult({}, error=ErrorInfo(InvalidArguments.code, "a secret value")), UNFIT),
+        (Result({}, error=ErrorInfo(InvalidArguments.code, "a secret value")), UNFIT),
         (ToolFailed("no luck"), "no luck"),
         (asyncio.CancelledError(), GAVE_UP),
     ],
@@ -253,7 +253,7 @@ async def test_only_failures_are_told_to_whoever_does_not_hear_of_successes(outc
 async def test_the_page_says_why_a_call_failed_and_shows_no_values(outcome, message):
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -267,7 +267,7 @@ async def test_the_page_says_why_a_call_failed_and_shows_no_values(outcome, mess
 async def test_the_log_holds_what_was_decided_and_mended_of_a_call(decision, written):
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         given.context.decision, given.context.repairs = decision, ("path: number to text",)
         watched.clock.advance(0.0012346)
         return FINE
@@ -293,7 +293,7 @@ async def test_what_callers_may_know_is_remembered_for_so_many_of_them_only(monk
     for server in ("a", "b", "c"):
         grants = Released(SYSTEM, (server,))
         held.append(weakref.ref(grants))
-        await step(ToolCall("srv__work", "work", {}, server, Caller("me", grants=grants)))
+        await step(Request("srv__work", "work", {}, server, Caller("me", grants=grants)))
         del grants
         counts.append(sum(ref() is not None for ref in held))
 
@@ -303,7 +303,7 @@ async def test_what_callers_may_know_is_remembered_for_so_many_of_them_only(monk
 async def test_a_long_call_is_written_down_with_its_exact_time():
     watched = Watched()
 
-    async def source(given: ToolCall) -> ToolResult:
+    async def source(given: Request) -> Result:
         watched.clock.advance(100.0)
         return FINE
 

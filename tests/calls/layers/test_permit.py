@@ -7,9 +7,9 @@ from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants, Reach
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.testing import FakeSource, memory_crib
 
 NAMES = {"read_only": "get_thing", "write": "write_thing", "admin": "drop_thing", "system": "bash"}
@@ -104,12 +104,12 @@ async def test_without_prefixes_a_caller_of_one_server_finds_its_tools_at_the_fi
 @pytest.mark.parametrize("grants", [EVERYTHING, Grants(SecurityLevel.SYSTEM, ("srv",))])
 async def test_what_is_allowed_or_asked_for_goes_on_and_nothing_else(reach, decision, grants):
     """Whoever is to be asked is the next layer's part."""
-    done = ToolResult({"content": []})
+    done = Result({"content": []})
 
-    async def following(_: ToolCall) -> ToolResult:
+    async def following(_: Request) -> Result:
         return done
 
-    call = ToolCall("srv__work", "work", {}, caller=Caller("me", grants=grants))
+    call = Request("srv__work", "work", {}, caller=Caller("me", grants=grants))
     step = permit()(Subject("srv__work", "srv", Tool("work"), reach), following)
     if decision is None:
         with pytest.raises(PermissionDenied):

@@ -10,14 +10,14 @@ from toolcrib.calls.metrics import RECENT, Metrics
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core import events
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, InvalidArguments, SourceUnavailable
 from toolcrib.core.events import Event
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.testing import ManualClock
 
-FINE = ToolResult({"content": []})
-FAILED = ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
+FINE = Result({"content": []})
+FAILED = Result({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
 
 
 class Recorded:
@@ -29,7 +29,7 @@ class Recorded:
         layer = observe(Watchers(self.metrics, self.events.append), Told(self.clock, slow_s=slow_s))
         self._step = layer(Subject("srv__work", "srv", Tool("work")), self._source)
 
-    async def _source(self, call: ToolCall) -> ToolResult:
+    async def _source(self, call: Request) -> Result:
         self.clock.advance(self._seconds)
         if isinstance(self._outcome, BaseException):
             raise self._outcome
@@ -37,7 +37,7 @@ class Recorded:
 
     async def run(self, outcome: object = FINE, seconds: float = 0.25) -> object:
         self._seconds, self._outcome = seconds, outcome
-        call = ToolCall("srv__work", "work", {"secret": "value"}, "id-1", Caller("me"))
+        call = Request("srv__work", "work", {"secret": "value"}, "id-1", Caller("me"))
         try:
             return await self._step(call)
         except BaseException as error:
@@ -165,12 +165,12 @@ async def test_nothing_is_told_to_nobody():
     """Without a listener, good calls make no events."""
     metrics = Metrics()
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         return FINE
 
     step = observe(Watchers(metrics), Told(ManualClock()))(Subject("a", "", Tool("a")), source)
 
-    assert await step(ToolCall("a", "a", {})) is FINE
+    assert await step(Request("a", "a", {})) is FINE
     assert metrics.of("a").executed == 1
 
 
@@ -186,11 +186,11 @@ async def test_where_only_warnings_are_heard_success_is_not_put_into_words(outco
         def __call__(self, event: Event) -> None:
             heard.append(event)
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         return outcome
 
     step = observe(Watchers(metrics, Serious()), Told(ManualClock()))(Subject("a", "", Tool("a")), source)
-    await step(ToolCall("a", "a", {}))
+    await step(Request("a", "a", {}))
 
     assert [event.level for event in heard] == told
     assert metrics.of("a").executed == 1
@@ -206,6 +206,6 @@ def test_an_error_without_words_is_told_by_its_kind(error, told):
 
 
 def test_how_long_a_slow_call_took_is_told_to_the_millisecond():
-    told = slow(ToolCall("srv__work", "work", {}, "id-1"), 1.23456)
+    told = slow(Request("srv__work", "work", {}, "id-1"), 1.23456)
 
     assert (told.level, told.fields) == ("warning", {"tool": "srv__work", "id": "id-1", "seconds": 1.235})

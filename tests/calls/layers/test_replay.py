@@ -8,11 +8,11 @@ import pytest
 
 from toolcrib.calls.layers.deadline import Sleep, replay
 from toolcrib.calls.pipeline import Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, OutcomeUnknown, SourceUnavailable, ToolFailed
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 
-DONE = ToolResult({"content": []})
+DONE = Result({"content": []})
 PLAIN = Tool("write")
 READ_ONLY = Tool("read", annotations={"readOnlyHint": True})
 IDEMPOTENT = Tool("put", annotations={"idempotentHint": True})
@@ -26,7 +26,7 @@ class Flaky:
     attempts: int = 0
     sent_before: list[bool] = field(default_factory=list)
 
-    async def __call__(self, call: ToolCall) -> ToolResult:
+    async def __call__(self, call: Request) -> Result:
         self.attempts += 1
         self.sent_before.append(call.context.sent)
         if self.losses:
@@ -43,8 +43,8 @@ def layered(source: Step, tool: Tool, sleep: Sleep = at_once) -> Step:
     return replay(sleep)(Subject(f"srv__{tool.name}", "srv", tool), source)
 
 
-def call(tool: Tool) -> ToolCall:
-    return ToolCall(f"srv__{tool.name}", tool.name, {})
+def call(tool: Tool) -> Request:
+    return Request(f"srv__{tool.name}", tool.name, {})
 
 
 @pytest.mark.parametrize(("tool", "sent"), [(PLAIN, False), (READ_ONLY, False), (READ_ONLY, True), (IDEMPOTENT, True)])
@@ -131,7 +131,7 @@ async def test_any_other_trouble_is_not_repeated(error):
     """Only a lost connection is."""
     attempts = []
 
-    async def source(_: ToolCall) -> ToolResult:
+    async def source(_: Request) -> Result:
         attempts.append(1)
         raise error
 

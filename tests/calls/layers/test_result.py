@@ -5,18 +5,18 @@ import pytest
 
 from toolcrib.calls.layers.result import QUICK_BYTES, result
 from toolcrib.calls.pipeline import Step, Subject
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.schema.check import compile_check
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-CALL = ToolCall("count", "count", {})
+CALL = Request("count", "count", {})
 
 
-def answering(outcome: ToolResult) -> Step:
-    async def source(call: ToolCall) -> ToolResult:
+def answering(outcome: Result) -> Step:
+    async def source(call: Request) -> Result:
         return outcome
 
     return source
@@ -31,11 +31,11 @@ def checked(source: Step, schema: dict | None = SCHEMA, told: list | None = None
 @pytest.mark.parametrize(
     "outcome",
     [
-        ToolResult({"content": [], "structuredContent": {"n": 1}}),
-        ToolResult(raw=b'{"content":[],"structuredContent":{"n":1}}'),
-        ToolResult({"content": []}),
-        ToolResult({"content": [], "structuredContent": {"n": "x"}, "isError": True}, error=ErrorInfo("X", "no")),
-        ToolResult({"resultType": "input_required"}),
+        Result({"content": [], "structuredContent": {"n": 1}}),
+        Result(raw=b'{"content":[],"structuredContent":{"n":1}}'),
+        Result({"content": []}),
+        Result({"content": [], "structuredContent": {"n": "x"}, "isError": True}, error=ErrorInfo("X", "no")),
+        Result({"resultType": "input_required"}),
     ],
 )
 async def test_what_fits_or_says_nothing_passes_untouched(outcome):
@@ -48,7 +48,7 @@ async def test_data_that_does_not_fit_is_the_tools_failure():
     block = {"type": "text", "text": "done"}
 
     with pytest.raises(ToolFailed) as failed:
-        await checked(answering(ToolResult({"content": [block], "structuredContent": {"n": "x"}})))(CALL)
+        await checked(answering(Result({"content": [block], "structuredContent": {"n": "x"}})))(CALL)
 
     assert str(failed.value).startswith(
         "count returned data that does not fit its own output schema: n: expected integer, got"
@@ -59,14 +59,14 @@ async def test_data_that_does_not_fit_is_the_tools_failure():
 
 def test_a_tool_without_an_output_schema_has_no_such_layer():
     """Nothing is decoded for it."""
-    source = answering(ToolResult({}))
+    source = answering(Result({}))
 
     assert checked(source, None) is source
 
 
 def test_a_schema_that_cannot_be_checked_is_told_and_not_used():
     """Results pass unchecked."""
-    source, told = answering(ToolResult({})), []
+    source, told = answering(Result({})), []
 
     assert checked(source, {"type": "no such type"}, told) is source
     assert told[0][1].startswith("results are not checked")
@@ -75,13 +75,13 @@ def test_a_schema_that_cannot_be_checked_is_told_and_not_used():
 COSTLY = {"properties": {"value": {"items": {"enum": [n + 0.5 for n in range(100)]}}}}
 
 
-def beside(helpers: Helpers, outcome: ToolResult) -> Step:
+def beside(helpers: Helpers, outcome: Result) -> Step:
     subject = Subject("count", "srv", Tool("count", output_schema=COSTLY))
     return result(lambda *_: None, helpers)(subject, answering(outcome))
 
 
-def valued(*numbers: float) -> ToolResult:
-    return ToolResult(raw=msgspec.json.encode({"content": [], "structuredContent": {"value": numbers}}))
+def valued(*numbers: float) -> Result:
+    return Result(raw=msgspec.json.encode({"content": [], "structuredContent": {"value": numbers}}))
 
 
 async def test_a_result_that_may_be_costly_is_checked_beside_the_loop():
@@ -106,7 +106,7 @@ async def test_a_result_too_costly_to_check_is_the_tools_failure():
 async def test_a_result_without_data_is_not_held_against_the_schema_whoever_looks():
     """However large its text."""
     helpers = Helpers(limit_s=60.0)
-    text = ToolResult(raw=msgspec.json.encode({"content": [{"type": "text", "text": "," * 400_000}]}))
+    text = Result(raw=msgspec.json.encode({"content": [{"type": "text", "text": "," * 400_000}]}))
 
     assert await beside(helpers, text)(CALL) is text
     assert helpers.started == 1
@@ -115,7 +115,7 @@ async def test_a_result_without_data_is_not_held_against_the_schema_whoever_look
 
 async def test_a_native_result_is_encoded_once():
     """What was encoded to know its size is what the door sends."""
-    outcome = ToolResult({"content": [], "structuredContent": {"value": [0.5]}})
+    outcome = Result({"content": [], "structuredContent": {"value": [0.5]}})
 
     await beside(Helpers(), outcome)(CALL)
 
@@ -125,7 +125,7 @@ async def test_a_native_result_is_encoded_once():
 async def test_an_ordinary_result_needs_no_helper():
     """What is quick is checked where it is."""
     helpers = Helpers()
-    outcome = ToolResult({"content": [], "structuredContent": {"n": 1}})
+    outcome = Result({"content": [], "structuredContent": {"n": 1}})
     layer = result(lambda *_: None, helpers)
 
     assert (
@@ -136,7 +136,7 @@ async def test_an_ordinary_result_needs_no_helper():
 
 async def test_data_pass_as_they_were_checked():
     """A client that reads the first of two members of one name gets to see what was held against the schema."""
-    outcome = ToolResult(raw=b'{"content":[],"structuredContent":{"n":1,"of":[{"a":1,"a":2}]}}')
+    outcome = Result(raw=b'{"content":[],"structuredContent":{"n":1,"of":[{"a":1,"a":2}]}}')
 
     passed_on = await checked(answering(outcome))(CALL)
 
@@ -145,7 +145,7 @@ async def test_data_pass_as_they_were_checked():
 
 async def test_what_cannot_be_encoded_and_fits_is_left_for_the_door_to_tell():
     """There is nothing yet in which a member could stand twice."""
-    outcome = ToolResult({"content": [], "structuredContent": {"n": 1, "text": "\ud800"}})
+    outcome = Result({"content": [], "structuredContent": {"n": 1, "text": "\ud800"}})
 
     passed_on = await checked(answering(outcome))(CALL)
 
@@ -182,7 +182,7 @@ async def test_a_result_is_checked_here_if_it_is_small_or_has_little_to_check(si
     raw = parts + b"x" * (size - len(parts) - 2) + b'"}'
     beside, subject = Beside(), Subject("count", "", Tool("count", output_schema=UNIQUE))
 
-    await result(lambda *_: None, beside)(subject, answering(ToolResult(raw=raw)))(CALL)
+    await result(lambda *_: None, beside)(subject, answering(Result(raw=raw)))(CALL)
 
     assert len(raw) == size
     assert beside.asked == ([] if is_here else [raw])
@@ -198,4 +198,4 @@ def deep(levels: int) -> object:
 @pytest.mark.parametrize("odd", [object(), "\ud800", deep(5000)], ids=["object", "text", "deep"])
 async def test_data_that_are_no_json_fail_in_plain_words(odd):
     with pytest.raises(ToolFailed, match="returned data that does not fit"):
-        await checked(answering(ToolResult({"content": [], "structuredContent": {"n": odd}})))(CALL)
+        await checked(answering(Result({"content": [], "structuredContent": {"n": odd}})))(CALL)

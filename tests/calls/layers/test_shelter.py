@@ -4,17 +4,17 @@ import pytest
 
 from toolcrib.calls.layers.permit import shelter
 from toolcrib.calls.pipeline import Subject
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.kinds import IsolationLevel
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Request, Result
 
-DONE = ToolResult({"content": []})
+DONE = Result({"content": []})
 CONFINED, NONE = IsolationLevel.CONFINED, IsolationLevel.NONE
 MINIMUM = {"system": "confined"}
 
 
-async def run(_: ToolCall) -> ToolResult:
+async def run(_: Request) -> Result:
     return DONE
 
 
@@ -38,7 +38,7 @@ async def test_a_tool_runs_where_its_level_is_proven_or_not_on_this_machine(has,
         assert of.name == "srv__exec"
         return has
 
-    call = ToolCall("srv__exec", "exec", {})
+    call = Request("srv__exec", "exec", {})
     step = shelter(MINIMUM, isolation_of)(subject(), run)
     if passes:
         assert await step(call) is DONE

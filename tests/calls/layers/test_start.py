@@ -12,14 +12,14 @@ from toolcrib.calls.layers.limit import FRESH_S, WAIT_MAX_S, limit, pause, start
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.core.access import Caller
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import Claim, Full
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import USUAL, CommonLimits, Rate, ToolLimits
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.testing import ManualClock, MemoryAudit
 
-DONE = ToolResult({"content": []})
+DONE = Result({"content": []})
 A_SECOND = ToolLimits(rate=Rate(20, 1.0))
 
 
@@ -68,7 +68,7 @@ class Bench:
         subject = Subject("db__write", "db", Tool("write", limits=limits))
         self.step: Step = compose([first, witness(self.log), start(common, self.clock)], subject, self.run)
 
-    async def run(self, _: ToolCall) -> ToolResult:
+    async def run(self, _: Request) -> Result:
         self.ran.append(self.clock())
         return DONE
 
@@ -85,9 +85,9 @@ class Bench:
         self.sleepers = [(due, woken) for due, woken in self.sleepers if not woken.is_set()]
         await settled()
 
-    def call(self, caller: str = "a") -> "asyncio.Future[ToolResult]":
-        async def made() -> ToolResult:
-            return await self.step(ToolCall("db__write", "write", {}, caller=Caller(caller)))
+    def call(self, caller: str = "a") -> "asyncio.Future[Result]":
+        async def made() -> Result:
+            return await self.step(Request("db__write", "write", {}, caller=Caller(caller)))
 
         return asyncio.ensure_future(made())
 
@@ -165,7 +165,7 @@ async def test_a_call_whose_limit_has_no_room_for_long_is_refused_after_all():
 def test_tools_without_a_rate_are_not_held_up():
     """There is no layer for them."""
 
-    async def run(_: ToolCall) -> ToolResult:
+    async def run(_: Request) -> Result:
         return DONE
 
     clock: Callable[[], float] = ManualClock()
@@ -177,25 +177,25 @@ async def test_a_call_that_no_limit_let_in_needs_no_new_count():
     """However long it waited: there is nobody to ask."""
     clock = ManualClock(100.0)
 
-    async def run(_: ToolCall) -> ToolResult:
+    async def run(_: Request) -> Result:
         return DONE
 
     step = start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)
 
-    assert await step(ToolCall("db__write", "write", {})) is DONE
+    assert await step(Request("db__write", "write", {})) is DONE
 
 
 @pytest.mark.parametrize(("waited_s", "renewed"), [(FRESH_S, 0), (FRESH_S * 1.01, 1)])
 async def test_a_call_is_renewed_from_the_moment_it_is_not_fresh_any_more(waited_s, renewed):
-    clock, asked = ManualClock(0.0), list[ToolCall]()
+    clock, asked = ManualClock(0.0), list[Request]()
 
-    async def run(_: ToolCall) -> ToolResult:
+    async def run(_: Request) -> Result:
         return DONE
 
-    async def renew(call: ToolCall) -> None:
+    async def renew(call: Request) -> None:
         asked.append(call)
 
-    call = ToolCall("db__write", "write", {})
+    call = Request("db__write", "write", {})
     call.context.renew, call.context.admitted_at = renew, 0.0
     clock.advance(waited_s)
     await start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)(call)
@@ -205,7 +205,7 @@ async def test_a_call_is_renewed_from_the_moment_it_is_not_fresh_any_more(waited
 
 @pytest.mark.parametrize("wait_s", [WAIT_MAX_S, WAIT_MAX_S + 0.1])
 async def test_a_call_waits_for_room_as_long_as_it_may_and_says_for_what(wait_s):
-    call, seen = ToolCall("db__write", "write", {}), list[tuple[float, str]]()
+    call, seen = Request("db__write", "write", {}), list[tuple[float, str]]()
     refused = RateLimited("no room", details={"retry_after_s": wait_s})
     call.context.waited_s = 1.0
 
@@ -234,7 +234,7 @@ async def test_a_call_waits_for_room_as_long_as_it_may_and_says_for_what(wait_s)
 def test_whatever_is_counted_is_counted_anew(limits, common, has_layer):
     """A rate of the tool, of its server, or of its callers; without one there is nothing to do."""
 
-    async def run(_: ToolCall) -> ToolResult:
+    async def run(_: Request) -> Result:
         return DONE
 
     step = start(common, ManualClock())(Subject("db__write", "db", Tool("write", limits=limits)), run)
@@ -244,15 +244,15 @@ def test_whatever_is_counted_is_counted_anew(limits, common, has_layer):
 
 async def test_how_fresh_a_call_is_counts_from_when_it_was_let_in():
     """Whatever the clock said then."""
-    clock, asked = ManualClock(100.0), list[ToolCall]()
+    clock, asked = ManualClock(100.0), list[Request]()
 
-    async def run(_: ToolCall) -> ToolResult:
+    async def run(_: Request) -> Result:
         return DONE
 
-    async def renew(call: ToolCall) -> None:
+    async def renew(call: Request) -> None:
         asked.append(call)
 
-    call = ToolCall("db__write", "write", {})
+    call = Request("db__write", "write", {})
     call.context.renew, call.context.admitted_at = renew, 100.0
     await start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)(call)
 

@@ -16,15 +16,15 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, TelemetryConfig
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.crib.layers import find_tracer
 from toolcrib.testing import ManualClock, MemoryAudit
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
-FINE = ToolResult({"content": []})
+FINE = Result({"content": []})
 
 
 class Traced:
@@ -37,7 +37,7 @@ class Traced:
         layers = [trace(provider.get_tracer("test")), observe(Watchers(Metrics(), log=self.log), Told(ManualClock()))]
         self._step = compose(layers, Subject("srv__work", "srv", Tool("work")), self._source)
 
-    async def _source(self, call: ToolCall) -> ToolResult:
+    async def _source(self, call: Request) -> Result:
         self.sent = dict(call.meta)
         call.context.decision = "approved once"
         if isinstance(self.outcome, BaseException):
@@ -46,7 +46,7 @@ class Traced:
 
     async def run(self, outcome: object = FINE, meta: Mapping[str, object] | None = None) -> ReadableSpan:
         self.outcome = outcome
-        call = ToolCall("srv__work", "work", {}, "id-1", Caller("me", session="s1"), meta=meta or {})
+        call = Request("srv__work", "work", {}, "id-1", Caller("me", session="s1"), meta=meta or {})
         with suppress(BaseException):
             await self._step(call)
         [span] = self.exporter.get_finished_spans()
@@ -101,8 +101,8 @@ async def test_without_a_parent_a_trace_begins():
 @pytest.mark.parametrize(
     ("outcome", "error_type", "message"),
     [
-        (ToolResult({}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck")), "tool_error", "no luck"),
-        (ToolResult({}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "x", details={"rpc_code": -32602})), "-32602", "x"),
+        (Result({}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck")), "tool_error", "no luck"),
+        (Result({}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "x", details={"rpc_code": -32602})), "-32602", "x"),
         (CallTimeout("late"), "TOOL_TIMEOUT", "late"),
         (ZeroDivisionError("secret"), "TOOL_INTERNAL", ""),
         (asyncio.CancelledError(), "TOOL_CANCELLED", ""),
@@ -148,7 +148,7 @@ async def test_the_result_passes_as_it_is():
     traced = Traced()
     traced.outcome = FINE
 
-    assert await traced._step(ToolCall("srv__work", "work", {}, "id-1", Caller("me"))) is FINE
+    assert await traced._step(Request("srv__work", "work", {}, "id-1", Caller("me"))) is FINE
 
 
 @pytest.mark.parametrize(("server", "told"), [("srv", ("extension", "srv")), ("", ("function", "native"))])
@@ -157,12 +157,12 @@ async def test_a_span_says_whose_tool_it_is_and_only_context_is_passed_on(server
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
-    async def source(call: ToolCall) -> ToolResult:
+    async def source(call: Request) -> Result:
         raise CallTimeout("x" * 600)
 
     step = trace(provider.get_tracer("test"))(Subject("work", server, Tool("work")), source)
     with suppress(CallTimeout):
-        await step(ToolCall("work", "work", {}, "id-1", meta={"baggage": "a=b", "traceparent": 5}))
+        await step(Request("work", "work", {}, "id-1", meta={"baggage": "a=b", "traceparent": 5}))
 
     [span] = exporter.get_finished_spans()
     assert (span.attributes["gen_ai.tool.type"], span.attributes["toolcrib.server"]) == told

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from toolcrib.calls.results.shown import encode_result
-from toolcrib.core.call import ErrorInfo, ToolResult
 from toolcrib.core.errors import ToolFailed
+from toolcrib.core.requests import ErrorInfo, Result
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.schema.check import QUICK_BYTES
 
@@ -17,7 +17,7 @@ async def test_a_large_result_is_shown_by_a_helper_as_a_small_one_is_here(error)
     helpers, shown = Helpers(), []
     for size in (10, QUICK_BYTES):
         parts = {"content": [{"type": "text", "text": "x" * size}], "structuredContent": {"n": [1]}}
-        result = ToolResult(raw=msgspec.json.encode(parts), error=error)
+        result = Result(raw=msgspec.json.encode(parts), error=error)
         shown.append(msgspec.json.decode(await encode_result(helpers, result, "7", 1.5)))
         shown[-1]["content"][0]["text"] = shown[-1]["content"][0]["text"].replace("x" * size, "whole")
     started = helpers.started
@@ -33,7 +33,7 @@ async def test_a_large_result_is_shown_by_a_helper_as_a_small_one_is_here(error)
 
 async def test_one_that_takes_too_long_is_given_up():
     helpers = Helpers(limit_s=0.05)
-    result = ToolResult(raw=b'{"content":[],"structuredContent":{"n":[%b1]}}' % (b"{}," * 2_000_000))
+    result = Result(raw=b'{"content":[],"structuredContent":{"n":[%b1]}}' % (b"{}," * 2_000_000))
 
     with pytest.raises(ToolFailed, match="The call was carried out"):
         await encode_result(helpers, result, "7", 1.5)

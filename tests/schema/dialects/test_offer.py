@@ -6,7 +6,7 @@ import pytest
 from tests.schema.dialects.rules import CHECKS
 
 from toolcrib.core.errors import CallerError
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.offer import Options
 

@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 from tests.schema.dialects.rules import CHECKS
 
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.dialects import DIALECTS
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.schema.dialects.rules import CHECKS
 from tests.schema.dialects.strategies import make_arguments, make_schema
 
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.dialects import DIALECTS
 from toolcrib.schema.problems import describe

@@ -11,7 +11,7 @@ from toolcrib.config.sections import AccessConfig, AuthConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import drop
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.identity.authentication import NOBODY, OWNER, AuthContext, Authentication, make_authentication
 from toolcrib.stores.access_tokens import TOKENS_NAME, NewToken, TokenFile
 from toolcrib.stores.paths import state_directory

@@ -8,7 +8,7 @@ from tests.transports.issuer import AUDIENCE, ISSUER, NOW, claims, jwks, signed
 from toolcrib.config.sections import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
 from toolcrib.core.events import drop
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.identity import authentication
 from toolcrib.server.identity.authentication import OWNER, TOKENS_UNREADABLE, Callers, grants_of, local_caller
 from toolcrib.server.identity.jwt import KEYS_PENDING, JwtGate, JwtPolicy, KeyRing

@@ -6,7 +6,7 @@ import pytest
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.server.identity.run_proof import DIGITS_MAX, KEPT_S, NUMBER_MAX, RunProof
 from toolcrib.stores.run_files import RunFile
-from toolcrib.transports.http.message import Request
+from toolcrib.transports.http.message import HttpRequest
 
 OWNER = Caller("owner", "local", EVERYTHING)
 NOW = 1_000_000.0
@@ -93,7 +93,7 @@ def test_without_a_run_file_nobody_is_the_owner():
 
 def asked(proof: RunProof, query: bytes, method: bytes = b"GET") -> Kept:
     kept = Kept()
-    proof.handle(Request(method, b"/prove?" + query, {}, None), kept)
+    proof.handle(HttpRequest(method, b"/prove?" + query, {}, None), kept)
     return kept
 
 

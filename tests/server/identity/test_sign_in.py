@@ -9,7 +9,7 @@ from tests.server.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Doorma
 
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import InternalError
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.answers import HttpProblem, json_answer
 from toolcrib.server.identity import sign_in
 from toolcrib.server.identity.sign_in import (
@@ -28,7 +28,7 @@ from toolcrib.server.identity.sign_in import (
 )
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import NOT_CONFIRMED
-from toolcrib.transports.http.message import Request
+from toolcrib.transports.http.message import HttpRequest
 
 
 async def who(visit):
@@ -214,7 +214,7 @@ def test_only_digests_of_what_browsers_hold_are_kept(at_home):
 def test_what_lets_a_browser_in_cannot_be_guessed_and_what_it_says_of_itself_is_cut(at_home):
     """32 random bytes, 16 for its forms; the name of a session only tells it from others."""
     agent = {b"host": home_of(at_home, OWNER).encode(), b"user-agent": b"x" * 201}
-    value = at_home.begin(OWNER, Request(b"GET", b"/", agent, ("127.0.0.1", 1)))
+    value = at_home.begin(OWNER, HttpRequest(b"GET", b"/", agent, ("127.0.0.1", 1)))
     (session,) = at_home.sessions(OWNER)
 
     assert len(urlsafe_b64decode(value + "=")) == 32
@@ -395,7 +395,7 @@ def test_sessions_that_are_over_make_room_before_any_other(at_home, doorman, mon
 def test_a_request_without_a_host_is_nobodys(at_home):
     cookie = cookie_of(at_home, OWNER)
 
-    assert at_home.of(Request(b"GET", b"/", {b"cookie": cookie.encode()}, None)) is None
+    assert at_home.of(HttpRequest(b"GET", b"/", {b"cookie": cookie.encode()}, None)) is None
 
 
 def test_the_owners_name_is_there_from_the_beginning(signing):
@@ -437,7 +437,7 @@ def test_a_session_ends_where_its_caller_is_no_longer_at_home(at_home):
 def test_what_another_page_sends_is_stopped_unless_its_origin_says_whose_it_is(origin):
     """Whether that one may is asked elsewhere."""
     headers = {b"host": b"127.0.0.1:7337", b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"cors"}
-    sent = Request(b"GET", b"/", headers if origin is None else {**headers, b"origin": origin}, ("127.0.0.1", 1))
+    sent = HttpRequest(b"GET", b"/", headers if origin is None else {**headers, b"origin": origin}, ("127.0.0.1", 1))
 
     with pytest.raises(HttpProblem) if origin is None else nullcontext():
         refuse_strangers(sent)

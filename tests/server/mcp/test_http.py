@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import NotImplementedHere
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import http
 from toolcrib.server.mcp.http import HttpDoor
@@ -281,7 +281,7 @@ async def test_a_client_that_stops_reading_does_not_fill_the_memory():
     """Of 32 MB of progress most is dropped; what was sent is whole, and the result comes last."""
     source = FakeSource("srv", ["work"])
 
-    def work(call: ToolCall) -> str:
+    def work(call: Request) -> str:
         message = json.dumps({"progress": 1, "message": "x" * 16_000}).encode()
         for _ in range(2000):
             call.channel.notify("notifications/progress", message)
@@ -301,7 +301,7 @@ async def test_progress_turns_the_answer_into_a_stream():
     """With the client's own token; the result comes last."""
     source = FakeSource("srv", ["work"])
 
-    def work(call: ToolCall) -> str:
+    def work(call: Request) -> str:
         call.channel.notify("notifications/progress", b'{"progressToken":77,"progress":0.5}')
         return "done"
 
@@ -322,7 +322,7 @@ async def test_a_client_is_asked_on_the_stream_of_its_call():
     """Its answer comes in a request of its own."""
     source = FakeSource("srv", ["work"])
 
-    async def work(call: ToolCall) -> str:
+    async def work(call: Request) -> str:
         return json.loads(await call.channel.ask("elicitation/create", b'{"message":"Sure?"}'))["action"]
 
     source.answers["work"] = work
@@ -591,7 +591,7 @@ async def test_a_body_that_is_no_message_is_refused(body, code):
 async def test_a_result_that_cannot_be_written_is_still_answered():
     """A tool may return anything; the client never waits for nothing."""
     source = FakeSource("srv", ["work"])
-    source.answers["work"] = ToolResult({"content": [{"type": "text", "text": object()}]})
+    source.answers["work"] = Result({"content": [{"type": "text", "text": object()}]})
     async with client_of(source) as client:
         await client.hello()
         answer = await client.ask(1, "tools/call", {"name": "srv__work"})
@@ -620,7 +620,7 @@ async def test_a_client_that_takes_json_only_gets_json_only():
     """However long it takes and whatever the server tells or asks before."""
     source, refusals = held(), []
 
-    async def work(call: ToolCall) -> str:
+    async def work(call: Request) -> str:
         call.channel.notify("notifications/message", b"{}")
         try:
             await call.channel.ask("elicitation/create", b"{}")

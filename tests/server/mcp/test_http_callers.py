@@ -7,9 +7,9 @@ import pytest
 from tests.server.mcp.test_http import HELLO, Client, held
 
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants
-from toolcrib.core.call import ToolCall
-from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.assemble import open_crib
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Request
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import http
 from toolcrib.server.mcp.http import HttpDoor
@@ -57,7 +57,7 @@ def told(source: FakeSource, tool: str = "work") -> list[Caller]:
     """Who called, as the source saw it."""
     callers: list[Caller] = []
 
-    def work(call: ToolCall) -> str:
+    def work(call: Request) -> str:
         callers.append(call.caller)
         return "done"
 

@@ -8,7 +8,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
 from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.server.mcp import service
 from toolcrib.server.mcp.service import Listings, McpService, ServerIdentity

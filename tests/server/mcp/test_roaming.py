@@ -9,8 +9,8 @@ from tests.doubles.replicas import Common, replica, so
 from tests.server.mcp.test_http import HELLO, Client, add
 
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import StoreUnavailable
+from toolcrib.core.requests import Request
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import sessions
 from toolcrib.server.mcp.http import HttpDoor
@@ -175,7 +175,7 @@ async def test_an_end_that_was_missed_is_noticed_later():
 async def test_an_answer_reaches_the_replica_that_asked():
     """The client was asked by one, and its balancer sends the answer to another."""
 
-    async def work(call: ToolCall) -> str:
+    async def work(call: Request) -> str:
         return json.loads(await call.channel.ask("elicitation/create", b'{"message":"Sure?"}'))["action"]
 
     source = FakeSource("srv", ["work"])

@@ -6,12 +6,12 @@ import pytest
 
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.access import LOCAL_USER
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, RemoteError, SourceUnavailable
 from toolcrib.core.kinds import LinkState
 from toolcrib.core.limits import Rate
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.core.source import SourceStatus
-from toolcrib.core.tool import Tool
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import service
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -58,7 +58,7 @@ async def test_a_servers_bytes_are_the_answer():
     """Nothing is decoded or written anew for a client of the same era."""
     raw = b'{ "content": [], "own":1.50 }'
     source = FakeSource("srv", ["work"])
-    source.answers["work"] = ToolResult(raw=raw)
+    source.answers["work"] = Result(raw=raw)
     async with memory_crib(source) as made:
         request = Inbound("2.0", "r1", "tools/call", {"name": "srv__work"})
         body, _ = await McpService(ProfileView(made.crib), IDENTITY).respond(request, OLD, RecordingChannel())
@@ -93,7 +93,7 @@ async def test_a_servers_failed_result_is_passed_on(asker):
     """As a result: the model can read it and do better."""
     source = FakeSource("srv", ["work"])
     failed = b'{"content":[{"type":"text","text":"no"}],"isError":true}'
-    source.answers["work"] = ToolResult(raw=failed, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no"))
+    source.answers["work"] = Result(raw=failed, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no"))
 
     answered, status = await call(source, asker=asker)
 
@@ -241,7 +241,7 @@ async def test_the_channel_and_the_caller_travel_with_the_call():
     """Whoever works on it can ask back."""
     channel, source = RecordingChannel(wants_progress=True), FakeSource("srv", ["work"])
 
-    def work(running: ToolCall) -> str:
+    def work(running: Request) -> str:
         running.channel.notify("notifications/progress", b'{"progress":1}')
         return "done"
 

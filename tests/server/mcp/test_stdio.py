@@ -15,9 +15,9 @@ from tests.cli.program import Program
 from tests.fleet import launcher
 
 from toolcrib.core.access import LOCAL_USER, Caller, Grants
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.framing import MESSAGE_BYTES
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import BACKLOG_MAX
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -272,7 +272,7 @@ async def test_progress_carries_the_clients_own_token():
     """Not the one under which the server tells it."""
     source = FakeSource("srv", ["work"])
 
-    def work(call: ToolCall) -> str:
+    def work(call: Request) -> str:
         for params in (b'{"progressToken":77,"progress":0.5,"own":1}', b"[]", b'{"progress":1e999}'):
             call.channel.notify("notifications/progress", params)
         return "done"
@@ -313,7 +313,7 @@ async def test_a_client_is_asked_in_the_middle_of_a_call():
     """Its answer, or its refusal, goes to the tool."""
     source = FakeSource("srv", ["work"])
 
-    async def work(call: ToolCall) -> str:
+    async def work(call: Request) -> str:
         answer = await call.channel.ask("elicitation/create", b'{"message":"Sure?"}')
         return json.loads(answer)["action"]
 
@@ -387,7 +387,7 @@ async def test_a_client_that_is_far_behind_gets_answers_only():
     """Notifications are dropped, and of all changes it hears once, when it reads again."""
     source = FakeSource("srv", ["work"])
 
-    def work(call: ToolCall) -> str:
+    def work(call: Request) -> str:
         call.channel.notify("notifications/progress", b'{"progress":0.5}')
         call.channel.notify("notifications/message", b'{"level":"info","data":1}')
         return "done"
@@ -444,7 +444,7 @@ async def test_a_question_fails_when_the_client_leaves():
     """The call that asked goes on without the answer, and the door ends."""
     source = FakeSource("srv", ["work"])
 
-    async def work(call: ToolCall) -> str:
+    async def work(call: Request) -> str:
         return (await call.channel.ask("elicitation/create", b"{}")).decode()
 
     source.answers["work"] = work
@@ -462,7 +462,7 @@ async def test_a_question_fails_when_the_client_leaves():
 async def test_a_result_that_cannot_be_written_is_still_answered():
     """A tool may return anything; the client never waits for nothing."""
     source = FakeSource("srv", [Tool("work")])
-    source.answers["work"] = ToolResult({"content": [{"type": "text", "text": object()}]})
+    source.answers["work"] = Result({"content": [{"type": "text", "text": object()}]})
     async with client_of(source) as client:
         await client.hello()
         answered = await client.ask(1, "tools/call", {"name": "srv__work"})

@@ -18,8 +18,8 @@ from toolcrib.config.model import config_hash
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.events import Stay, drop
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel
-from toolcrib.crib.assemble import assemble
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.crib.builder import assemble
 from toolcrib.crib.loading import load
 from toolcrib.project.project import Project, project_id
 from toolcrib.project.projects import Projects

@@ -4,7 +4,7 @@ import asyncio
 import base64
 from typing import Any
 
-from toolcrib.core.call import ToolResult
+from toolcrib.core.requests import Result
 from toolcrib.sources.native.functions import tool
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -49,7 +49,7 @@ def shout(text: str = HOSTILE) -> str:
 
 
 @tool(security_level="read_only")
-def snapshot() -> ToolResult:
+def snapshot() -> Result:
     """A picture of nothing in particular."""
     blocks = [
         {"type": "image", "mimeType": "image/png", "data": PIXEL},
@@ -57,7 +57,7 @@ def snapshot() -> ToolResult:
         {"type": "image", "mimeType": 'image/png" onerror="x', "data": PIXEL},
         {"type": "text", "text": "one pixel"},
     ]
-    return ToolResult({"content": blocks})
+    return Result({"content": blocks})
 
 
 @tool(security_level="read_only")

@@ -5,7 +5,7 @@ from tests.fleet.running import until
 from tests.server.web.workbench import open_bench
 
 from toolcrib.core.access import Grants
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.web.words import CallerNames
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 

@@ -6,12 +6,12 @@ from toolcrib.core.access import Caller
 from toolcrib.server.answers import HTML, HttpAnswer
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.static_files import PACK_FROM, accepts_gzip, finish
-from toolcrib.transports.http.message import Request
+from toolcrib.transports.http.message import HttpRequest
 
 
 def visit(accepted: bytes | None) -> PageRequest:
     headers = {} if accepted is None else {b"accept-encoding": accepted}
-    return PageRequest(Request(b"GET", b"/", headers, None), None, Caller("x"), is_known=True)  # type: ignore[arg-type]
+    return PageRequest(HttpRequest(b"GET", b"/", headers, None), None, Caller("x"), is_known=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

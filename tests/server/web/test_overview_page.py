@@ -11,7 +11,7 @@ from toolcrib.config.sections import RedisConfig
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.limits import Rate
-from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.builder import open_crib
 from toolcrib.server.web.overview_page import fleet_todos
 
 META = {

@@ -4,13 +4,13 @@ import base64
 
 import pytest
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
+from toolcrib.core.requests import Result
 from toolcrib.server.web.tool_result import LARGEST_PICTURE, LONGEST_TEXT, outcome_of
 
 
 def shown(*blocks, **more):
-    return outcome_of(ToolResult({"content": list(blocks), **more}), 0.5, "1-1")
+    return outcome_of(Result({"content": list(blocks), **more}), 0.5, "1-1")
 
 
 def test_data_that_stands_in_the_text_as_well_is_shown_once():
@@ -59,7 +59,7 @@ def test_a_plain_picture_is_shown():
 
 def test_a_failure_says_what_to_do_and_nothing_twice():
     """Its code, its words, and advice."""
-    outcome = outcome_of(ToolResult.failed(InvalidArguments("That does not fit.")), 0.1)
+    outcome = outcome_of(Result.failed(InvalidArguments("That does not fit.")), 0.1)
 
     assert (outcome.is_good, outcome.code, outcome.blocks) == (False, "TOOL_INVALID_INPUT", ())
     assert outcome.advice

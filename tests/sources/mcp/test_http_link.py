@@ -9,8 +9,8 @@ import pytest
 from tests.sources.thinking import Thinking
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import ConfigError, ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolFailed
+from toolcrib.core.requests import Request
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.http import HttpDoor
@@ -26,7 +26,7 @@ from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 from toolcrib.transports.http import dial as http_dial
 from toolcrib.transports.http.dial import HttpFailure, HttpOrigin
-from toolcrib.transports.http.server import Exchange, HttpServer, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 
 OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
 
@@ -55,7 +55,7 @@ class Linked:
 
 
 @contextlib.asynccontextmanager
-async def scripted(handle: Callable[[Request, Exchange], None], **config: object):
+async def scripted(handle: Callable[[HttpRequest, Exchange], None], **config: object):
     """A link to a server that does what a function says."""
     server = HttpServer({"/mcp": handle})
     await server.start("127.0.0.1", 0)
@@ -70,7 +70,7 @@ async def scripted(handle: Callable[[Request, Exchange], None], **config: object
 def answering(status: int = 200, body: bytes | None = None, **headers: bytes):
     """A handler that gives each request the same answer; without a body, the result ``{"n": 1}``."""
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         request_id = json.loads(request.body).get("id") if request.body else None
         given = b'{"jsonrpc":"2.0","id":%d,"result":{"n":1}}' % (request_id or 0) if body is None else body
         exchange.answer(status, given, headers=[(name.encode(), value) for name, value in headers.items()])
@@ -81,7 +81,7 @@ def answering(status: int = 200, body: bytes | None = None, **headers: bytes):
 def streaming(*events: str, end: bool = True):
     """A handler that answers with an event stream; ``{id}`` stands for the request's id."""
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         request_id = json.loads(request.body).get("id") if request.body else 0
         exchange.start_stream(200)
         for event in events:
@@ -131,8 +131,8 @@ async def test_both_ends_of_toolcrib_understand_each_other(era):
         source = over_http(url, tasks)
         source.supervisor.remembered = era
         source.on_change(heard.set)
-        listing = await source.list_tools()
-        result = await source.call_tool(ToolCall("srv__add", "add", {"a": 1, "b": 2}))
+        listing = await source.list_offers()
+        result = await source.answer(Request("srv__add", "add", {"a": 1, "b": 2}))
         await _until_heard(made, heard)
         await source.close()
         await tasks.close()
@@ -163,7 +163,7 @@ async def test_a_question_goes_through_both_ends_to_the_client():
     """Progress too; the handshake era asks in the middle of the call."""
     inner = FakeSource("inner", ["work"])
 
-    async def work(call: ToolCall) -> str:
+    async def work(call: Request) -> str:
         call.channel.notify("notifications/progress", b'{"progressToken":0,"progress":0.5}')
         return json.loads(await call.channel.ask("roots/list", b"{}"))["roots"]
 
@@ -192,7 +192,7 @@ async def test_giving_up_reaches_the_tool(era):
         tasks = TaskScope(lambda name, error: None)
         source = over_http(url, tasks)
         source.supervisor.remembered = era
-        running = asyncio.create_task(source.call_tool(ToolCall("srv__x", "inner__work", {})))
+        running = asyncio.create_task(source.answer(Request("srv__x", "inner__work", {})))
         await inner.calling.reached.wait()
         running.cancel()
         await asyncio.wait([running])
@@ -245,7 +245,7 @@ async def test_a_stream_that_ends_early_is_gone_on_with(monkeypatch):
     monkeypatch.setattr(http_stream, "RESUME_DELAY_S", 0.0)
     seen = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         seen.append((request.method, request.header(b"last-event-id")))
         exchange.start_stream(200)
         if request.method == b"POST":
@@ -316,7 +316,7 @@ async def test_the_session_is_kept_and_ended():
     """Each request carries it, and the version once it is agreed; the end is told."""
     seen = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         seen.append((request.method, request.header(b"mcp-session-id"), request.header(b"mcp-protocol-version")))
         answering(200, None, **{"mcp-session-id": b"s1"})(request, exchange)
 
@@ -338,7 +338,7 @@ async def test_a_forgotten_session_is_a_lost_connection_that_never_carried_the_c
     """The next need shakes hands again."""
     statuses = iter([200, 404])
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         answering(next(statuses, 200), None, **{"mcp-session-id": b"s1"})(request, exchange)
 
     async with scripted(handle) as linked:
@@ -354,7 +354,7 @@ async def test_a_stateless_question_is_mirrored_into_its_headers():
     """Method, name, version, and what the tool declared; the user's own headers too."""
     seen = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         seen.append({name: value for name, value in request.headers if name.startswith((b"mcp-", b"x-"))})
         answering()(request, exchange)
 
@@ -374,7 +374,7 @@ async def test_a_server_without_a_stream_is_not_pestered():
     """It said once that it has none."""
     seen = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         seen.append(request.method)
         exchange.answer(405, b"")
 
@@ -399,7 +399,7 @@ async def test_a_header_that_cannot_be_sent_is_named_and_its_value_never_shown(v
 def silent_for(*methods: str):
     """A handler that never answers these methods."""
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         method = json.loads(request.body).get("method") if request.body else ""
         if method not in methods:
             answering()(request, exchange)
@@ -425,7 +425,7 @@ async def test_a_notification_answered_by_a_stream_that_stays_open_holds_nobody_
     """That it was answered is enough."""
     monkeypatch.setattr(http_link, "NOTICE_TIMEOUT_S", 3600.0)
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         is_notice = "id" not in json.loads(request.body)
         (streaming(": open", end=False) if is_notice else answering())(request, exchange)
 
@@ -446,7 +446,7 @@ async def test_a_server_that_cannot_be_reached_is_dialled_once_per_attempt():
     source.supervisor._dial = lambda events: (dialled.append(1), dial(events))[1]
 
     with pytest.raises(SourceUnavailable, match="Connection refused"):
-        await source.list_tools()
+        await source.list_offers()
     await source.close()
     await tasks.close()
 
@@ -496,7 +496,7 @@ async def test_whatever_is_no_answer_to_the_first_question_means_the_handshake(o
     """Old servers and the proxies before them say no in many ways."""
     agreed = b'{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":"2025-06-18"}}'
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         message = json.loads(request.body or b"{}")
         if message.get("method") == "server/discover":
             odd(request, exchange)
@@ -522,7 +522,7 @@ async def test_the_stream_of_changes_is_opened_again_for_ever(monkeypatch):
     monkeypatch.setattr(http_link, "REOPEN_DELAYS_S", (0.0, 0.0))
     opened, enough = [], asyncio.Event()
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         opened.append(request.method)
         if len(opened) == 4:
             exchange.answer(502, b"")
@@ -577,7 +577,7 @@ async def test_questions_of_a_server_end_with_the_call_they_were_asked_in(monkey
     monkeypatch.setattr(relay, "QUESTIONS_MAX", 3)
     client, exchanges = Thinking(), []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         exchange.start_stream(200)
         for number in range(5):
             exchange.write((QUESTION % number).encode() + b"\n\n")

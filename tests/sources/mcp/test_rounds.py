@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import NotImplementedHere, ProtocolError, RemoteError
+from toolcrib.core.requests import Request
 from toolcrib.sources.mcp.link import ROUNDS_MAX, answer_rounds
 from toolcrib.testing import RecordingChannel
 from toolcrib.wire.results import read_head
@@ -18,8 +18,8 @@ def question(requests: object, state: object = None) -> Raw:
     return Raw(msgspec.json.encode({"resultType": "input_required", "inputRequests": requests, "requestState": state}))
 
 
-def asking_call(channel: RecordingChannel, **more: object) -> ToolCall:
-    return ToolCall("srv__book", "book", {}, channel=channel, more=more)
+def asking_call(channel: RecordingChannel, **more: object) -> Request:
+    return Request("srv__book", "book", {}, channel=channel, more=more)
 
 
 class Server:

@@ -6,7 +6,6 @@ import json
 import msgspec
 import pytest
 
-from toolcrib.core.call import CallContext, ErrorInfo, ToolCall
 from toolcrib.core.errors import (
     ConnectionLost,
     InvalidArguments,
@@ -15,8 +14,9 @@ from toolcrib.core.errors import (
     RemoteError,
     SourceUnavailable,
 )
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import ErrorInfo, Request, RequestContext
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Tool
 from toolcrib.sources.mcp import link as link_module
 from toolcrib.sources.mcp import source as mcp
 from toolcrib.sources.mcp.link import ExitTrace
@@ -61,8 +61,8 @@ def pages(*listed: dict):
     return answer
 
 
-def call(tool: str = "read", /, channel: RecordingChannel | None = None, **fields: object) -> ToolCall:
-    return ToolCall(f"files__{tool}", tool, **({"arguments": {}, "channel": channel or RecordingChannel()} | fields))
+def call(tool: str = "read", /, channel: RecordingChannel | None = None, **fields: object) -> Request:
+    return Request(f"files__{tool}", tool, **({"arguments": {}, "channel": channel or RecordingChannel()} | fields))
 
 
 # Listing
@@ -74,7 +74,7 @@ async def test_all_pages_are_listed_by_name(source_of):
         {"tools/list": pages({"tools": shown("c", "a"), "nextCursor": "1"}, {"tools": shown("b"), "ttlMs": 2500})}
     )
 
-    listing = await source_of(server).list_tools()
+    listing = await source_of(server).list_offers()
 
     assert listing == Listing((Tool("a"), Tool("b"), Tool("c")), ttl_s=2.5, era="2025-11-25")
     assert [params for method, params in server.link.asked if method == "tools/list"] == [{}, {"cursor": "1"}]
@@ -83,7 +83,7 @@ async def test_all_pages_are_listed_by_name(source_of):
 @pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": []}, {"tools": [], "nextCursor": ""}])
 async def test_a_server_without_tools_has_none(source_of, page):
     """However it says so."""
-    assert await source_of(FakeServer({"tools/list": page})).list_tools() == Listing((), era="2025-11-25")
+    assert await source_of(FakeServer({"tools/list": page})).list_offers() == Listing((), era="2025-11-25")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_a_server_that_turns_pages_in_circles_is_stopped(source_of, listed
     """What was found counts, and the cut is told."""
     server = FakeServer({"tools/list": pages(*listed)})
 
-    listing = await source_of(server).list_tools()
+    listing = await source_of(server).list_offers()
 
     assert [tool.name for tool in listing.tools] == names
     assert "the list was cut: the server repeats its pages or has too many tools" in listing.problems
@@ -112,7 +112,7 @@ async def test_a_server_with_endless_pages_is_stopped(source_of, monkeypatch):
         number = int(params.get("cursor", "0"))
         return {"tools": shown(f"t{number}"), "nextCursor": str(number + 1)}
 
-    listing = await source_of(FakeServer({"tools/list": endless})).list_tools()
+    listing = await source_of(FakeServer({"tools/list": endless})).list_offers()
 
     assert (len(listing.tools), listing.problems[-1][:16]) == (5, "the list was cut")
 
@@ -122,7 +122,7 @@ async def test_a_server_with_too_many_tools_is_cut(source_of, monkeypatch):
     monkeypatch.setattr(mcp, "TOOLS_MAX", 2)
     server = FakeServer({"tools/list": pages({"tools": shown("a", "b", "c"), "nextCursor": "1"}, {})})
 
-    listing = await source_of(server).list_tools()
+    listing = await source_of(server).list_offers()
 
     assert ([tool.name for tool in listing.tools], listing.problems[-1][:16]) == (["a", "b"], "the list was cut")
 
@@ -132,7 +132,7 @@ async def test_a_page_with_too_many_entries_is_cut(source_of, monkeypatch, entri
     """Bad entries and repeated ones count as well: none is looked at beyond the limit, and the cut is told."""
     monkeypatch.setattr(mcp, "TOOLS_MAX", 2)
 
-    listing = await source_of(FakeServer({"tools/list": {"tools": entries}})).list_tools()
+    listing = await source_of(FakeServer({"tools/list": {"tools": entries}})).list_offers()
 
     assert len(listing.tools) + len([problem for problem in listing.problems if problem.startswith("left out")]) == 2
     assert listing.problems[-1][:16] == "the list was cut"
@@ -142,8 +142,8 @@ async def test_other_work_goes_on_while_a_long_list_is_read(source_of):
     """The event loop gets its turn every so often."""
     server = FakeServer({"tools/list": {"tools": shown(*(f"t{number}" for number in range(1_000)))}})
     source = source_of(server)
-    await source.list_tools()
-    listing = asyncio.create_task(source.list_tools())
+    await source.list_offers()
+    listing = asyncio.create_task(source.list_offers())
     turns = 0
     while not listing.done():
         turns += 1
@@ -157,7 +157,7 @@ async def test_a_name_that_is_listed_twice_counts_once(source_of):
     first = {"name": "a", "description": "first", "inputSchema": OPEN}
     server = FakeServer({"tools/list": pages({"tools": [first], "nextCursor": "1"}, {"tools": shown("a")})})
 
-    listing = await source_of(server).list_tools()
+    listing = await source_of(server).list_offers()
 
     assert listing.tools == (Tool("a", "first"),)
     assert listing.problems == ("left out: 'a' is listed twice",)
@@ -182,7 +182,7 @@ async def test_a_name_that_is_listed_twice_counts_once(source_of):
 )
 async def test_a_bad_tool_costs_only_itself(source_of, bad):
     """The others are there, and why it is not is told."""
-    listing = await source_of(FakeServer({"tools/list": {"tools": [bad, *shown("good")]}})).list_tools()
+    listing = await source_of(FakeServer({"tools/list": {"tools": [bad, *shown("good")]}})).list_offers()
 
     assert [tool.name for tool in listing.tools] == ["good"]
     assert [problem.partition(":")[0] for problem in listing.problems] == ["left out"]
@@ -192,7 +192,7 @@ async def test_unknown_fields_of_a_definition_are_kept(source_of):
     """They are the client's business."""
     definition = {**shown("a")[0], "icons": [{"src": "data:,"}], "_meta": {"k": 1}}
 
-    listing = await source_of(FakeServer({"tools/list": {"tools": [definition]}})).list_tools()
+    listing = await source_of(FakeServer({"tools/list": {"tools": [definition]}})).list_offers()
 
     assert listing.tools[0].extra == {"icons": [{"src": "data:,"}], "_meta": {"k": 1}}
 
@@ -201,7 +201,7 @@ async def test_unknown_fields_of_a_definition_are_kept(source_of):
 async def test_an_answer_that_is_no_listing_is_the_servers_protocol_error(source_of, answer):
     """It names the server."""
     with pytest.raises(ProtocolError, match="Server 'files' answered tools/list with something else"):
-        await source_of(FakeServer({"tools/list": answer})).list_tools()
+        await source_of(FakeServer({"tools/list": answer})).list_offers()
 
 
 async def test_a_modern_server_is_asked_in_its_own_way(source_of):
@@ -210,7 +210,7 @@ async def test_a_modern_server_is_asked_in_its_own_way(source_of):
     source = source_of(server)
     source.adopt(Listing((), era="2026-07-28"))
 
-    listing = await source.list_tools()
+    listing = await source.list_offers()
 
     assert (listing.ttl_s, listing.era, server.asked) == (0.0, "2026-07-28", ["server/discover", "tools/list"])
     assert server.link.asked[-1][1]["_meta"][eras.META_VERSION] == "2026-07-28"
@@ -223,7 +223,7 @@ async def test_a_remembered_handshake_saves_a_question(source_of):
     source = source_of(server)
     source.adopt(Listing((), era="2025-06-18"))
 
-    await source.list_tools()
+    await source.list_offers()
 
     assert server.asked == ["initialize", "tools/list"]
 
@@ -238,9 +238,9 @@ async def test_what_a_server_announces_and_suffers_is_passed_on(source_of):
     server.refusals = [SourceUnavailable("no")]
 
     with pytest.raises(SourceUnavailable):
-        await source.list_tools()
+        await source.list_offers()
     source.forgive()
-    await source.list_tools()
+    await source.list_offers()
     server.link.change()
 
     assert heard == ["trouble", "changed"]
@@ -261,14 +261,14 @@ async def test_a_result_that_not_every_client_could_read_is_the_servers_error(so
     server = FakeServer({"tools/call": b'{"content":[],"structuredContent":{"a":%b}}' % part})
 
     with pytest.raises(ProtocolError, match="cannot be read by every client"):
-        await source_of(server).call_tool(call())
+        await source_of(server).answer(call())
 
 
 async def test_a_result_says_once_whether_it_failed(source_of):
     """What was decided by is what is passed on."""
     server = FakeServer({"tools/call": b'{"content":[],"isError":true,"isError":false}'})
 
-    result = await source_of(server).call_tool(call())
+    result = await source_of(server).answer(call())
 
     assert (result.raw, result.error) == (b'{"content":[],"isError":false}', None)
 
@@ -279,7 +279,7 @@ async def test_a_call_is_passed_on_and_its_result_comes_back_byte_for_byte(sourc
     server = FakeServer({"tools/call": raw})
     a_call = call(arguments={"path": "x"}, meta={"traceparent": "00"}, more={"requestState": "s"})
 
-    result = await source_of(server).call_tool(a_call)
+    result = await source_of(server).answer(a_call)
 
     assert (result.raw, result.text, result.error) == (raw, "döne", None)
     assert server.link.asked[-1] == (
@@ -301,7 +301,7 @@ async def test_a_call_is_passed_on_and_its_result_comes_back_byte_for_byte(sourc
 )
 async def test_a_servers_own_failure_comes_back_unchanged(source_of, body, message):
     """Only the error beside it is ours."""
-    result = await source_of(FakeServer({"tools/call": body})).call_tool(call())
+    result = await source_of(FakeServer({"tools/call": body})).answer(call())
 
     assert result.error == ErrorInfo("TOOL_EXECUTION_FAILED", message)
     assert msgspec.json.decode(result.raw) == body
@@ -310,7 +310,7 @@ async def test_a_servers_own_failure_comes_back_unchanged(source_of, body, messa
 @pytest.mark.parametrize("content", [None, "odd", 5, [None, 5, "x", {"type": "text"}, {"type": "text", "text": 5}]])
 async def test_a_failure_told_in_an_odd_way_is_still_a_failure(source_of, content):
     """Careless servers are read as well as can be."""
-    result = await source_of(FakeServer({"tools/call": {"content": content, "isError": True}})).call_tool(call())
+    result = await source_of(FakeServer({"tools/call": {"content": content, "isError": True}})).answer(call())
 
     assert result.error.code == "TOOL_EXECUTION_FAILED"
     assert isinstance(result.mcp["content"], list)
@@ -321,7 +321,7 @@ async def test_a_failure_does_not_give_secrets_away(source_of):
     failure = {"content": [{"type": "text", "text": "token hunter22 expired"}], "isError": True}
     server = FakeServer({"tools/call": failure})
 
-    result = await source_of(server, secrets=frozenset({"hunter22"})).call_tool(call())
+    result = await source_of(server, secrets=frozenset({"hunter22"})).answer(call())
 
     assert result.error.message == "token *** expired"
     assert b"hunter22" not in result.raw
@@ -334,13 +334,13 @@ async def test_a_secret_is_found_however_json_writes_it(source_of, secret):
     for encoded in (json.dumps(failure).encode(), msgspec.json.encode(failure)):
         server = FakeServer({"tools/call": encoded})
 
-        result = await source_of(server, secrets=frozenset({secret})).call_tool(call())
+        result = await source_of(server, secrets=frozenset({secret})).answer(call())
 
         number = "***" if secret == "12345678" else 12345678
         assert (result.error.message, result.mcp["n"], result.mcp["m"]) == ("token *** expired", number, 7)
 
 
-@pytest.mark.parametrize("ask", [lambda source: source.list_tools(), lambda source: source.call_tool(call())])
+@pytest.mark.parametrize("ask", [lambda source: source.list_offers(), lambda source: source.answer(call())])
 @pytest.mark.parametrize(
     "refusal",
     [
@@ -369,12 +369,12 @@ async def test_a_question_given_up_is_noted(source_of, monkeypatch):
     monkeypatch.setattr(link_module, "SILENCE_COUNTS_S", 0.0)
     server = FakeServer({"tools/list": {"tools": []}})
     source = source_of(server)
-    await source.list_tools()
+    await source.list_offers()
     link = server.link
     link.held = {"tools/call", "tools/list"}
 
     kept = []
-    for ask in (source.call_tool(call()), source.list_tools()):
+    for ask in (source.answer(call()), source.list_offers()):
         link.reached.clear()
         waiting = asyncio.create_task(ask)
         await link.reached.wait()
@@ -390,7 +390,7 @@ async def test_a_json_rpc_error_keeps_its_code_words_and_data(source_of):
     server = FakeServer({"tools/call": RemoteError(-32042, "pay first", data={"price": 5})})
 
     with pytest.raises(RemoteError) as refused:
-        await source_of(server).call_tool(call())
+        await source_of(server).answer(call())
 
     assert (refused.value.rpc_code, refused.value.message, refused.value.data) == (-32042, "pay first", {"price": 5})
     assert refused.value.details == {"rpc_code": -32042, "data": {"price": 5}}
@@ -400,14 +400,14 @@ async def test_a_json_rpc_error_keeps_its_code_words_and_data(source_of):
 async def test_an_answer_that_is_no_result_is_the_servers_protocol_error(source_of, raw):
     """Not a fault of ours."""
     with pytest.raises(ProtocolError, match="not a tool result"):
-        await source_of(FakeServer({"tools/call": raw})).call_tool(call())
+        await source_of(FakeServer({"tools/call": raw})).answer(call())
 
 
 async def test_a_result_is_mended_where_a_client_would_stumble(source_of):
     """Missing content, and meta that is between the server and us."""
     body = {"structuredContent": {"n": 1}, "_meta": {eras.META_SERVER_INFO: {"name": "x"}, "own": 1}}
 
-    result = await source_of(FakeServer({"tools/call": body}, modern=True)).call_tool(call())
+    result = await source_of(FakeServer({"tools/call": body}, modern=True)).answer(call())
 
     assert result.mcp == {"structuredContent": {"n": 1}, "content": [], "_meta": {"own": 1}}
 
@@ -416,7 +416,7 @@ async def test_a_call_knows_whether_it_was_sent_when_the_connection_is_lost(sour
     """Whoever decides about a second try needs to."""
     sent = call()
     with pytest.raises(ConnectionLost):
-        await source_of(FakeServer({"tools/call": ConnectionLost("gone")})).call_tool(sent)
+        await source_of(FakeServer({"tools/call": ConnectionLost("gone")})).answer(sent)
 
     unsent, server = call(), FakeServer({"tools/call": TEXT})
     source = source_of(server)
@@ -429,7 +429,7 @@ async def test_a_call_knows_whether_it_was_sent_when_the_connection_is_lost(sour
 
     link.ask = lost_before
     with pytest.raises(ConnectionLost):
-        await source.call_tool(unsent)
+        await source.answer(unsent)
 
     assert (sent.context.sent, unsent.context.sent) == (True, False)
 
@@ -439,13 +439,13 @@ async def test_calls_that_waited_for_their_server_are_let_in_anew_once_it_is_the
     server = FakeServer({"tools/call": TEXT})
     source, renewed = source_of(server), []
 
-    async def renew(waited: ToolCall) -> None:
+    async def renew(waited: Request) -> None:
         renewed.append((waited.arguments["n"], server.asked.count("tools/call")))
 
     await asyncio.gather(
-        *(source.call_tool(call(arguments={"n": n}, context=CallContext(renew=renew))) for n in range(3))
+        *(source.answer(call(arguments={"n": n}, context=RequestContext(renew=renew))) for n in range(3))
     )
-    await source.call_tool(call(arguments={"n": 3}, context=CallContext(renew=renew)))
+    await source.answer(call(arguments={"n": 3}, context=RequestContext(renew=renew)))
 
     assert sorted(n for n, _ in renewed) == [0, 1, 2]
     assert renewed[0][1] == 0
@@ -456,12 +456,12 @@ async def test_a_call_whose_server_went_away_while_it_was_let_in_anew_waits_agai
     server = FakeServer({"tools/call": TEXT})
     source, losses = source_of(server), [1]
 
-    async def renew(_: ToolCall) -> None:
+    async def renew(_: Request) -> None:
         if losses:
             losses.pop()
             server.link.lose()
 
-    result = await source.call_tool(call(context=CallContext(renew=renew)))
+    result = await source.answer(call(context=RequestContext(renew=renew)))
 
     assert (result.text, server.dialled) == ("done", 2)
 
@@ -472,7 +472,7 @@ async def test_a_call_that_is_given_up_leaves_the_connection_to_others(source_of
     source = source_of(server)
     link = await source.supervisor.link()
     link.held = {"tools/call"}
-    given_up = asyncio.create_task(source.call_tool(call()))
+    given_up = asyncio.create_task(source.answer(call()))
     await link.reached.wait()
 
     given_up.cancel()
@@ -480,7 +480,7 @@ async def test_a_call_that_is_given_up_leaves_the_connection_to_others(source_of
     link.release()
 
     assert given_up.cancelled()
-    assert (await source.call_tool(call())).text == "done"
+    assert (await source.answer(call())).text == "done"
 
 
 @pytest.mark.parametrize("more", [{}, {"requestState": "s"}])
@@ -488,7 +488,7 @@ async def test_a_call_that_is_given_up_leaves_the_connection_to_others(source_of
 async def test_arguments_that_cannot_be_written_are_the_callers_mistake(source_of, value, more):
     """Half a surrogate pair, foreign objects, keys that are no text."""
     with pytest.raises(InvalidArguments, match="cannot be written as JSON"):
-        await source_of(FakeServer()).call_tool(call(arguments={"a": value}, more=more))
+        await source_of(FakeServer()).answer(call(arguments={"a": value}, more=more))
 
 
 @pytest.mark.parametrize("modern", [False, True])
@@ -497,8 +497,8 @@ async def test_progress_is_asked_for_under_a_token_of_our_own(source_of, modern)
     server = FakeServer({"tools/call": TEXT}, modern=modern)
     source = source_of(server)
 
-    await source.call_tool(call(channel=RecordingChannel(wants_progress=True)))
-    await source.call_tool(call())
+    await source.answer(call(channel=RecordingChannel(wants_progress=True)))
+    await source.answer(call())
 
     asked = [params.get("_meta", {}) for method, params in server.link.asked if method == "tools/call"]
     assert [meta.get("progressToken") for meta in asked] == [server.link.questions[-2].id, None]
@@ -509,7 +509,7 @@ async def test_a_modern_server_is_told_what_this_very_client_can_answer(source_o
     server = FakeServer({"tools/call": TEXT}, modern=True)
     channel = RecordingChannel(capabilities={"elicitation": {}})
 
-    await source_of(server).call_tool(call(channel=channel, meta={"own": 1}))
+    await source_of(server).answer(call(channel=channel, meta={"own": 1}))
 
     assert server.link.asked[-1][1]["_meta"] == {
         "own": 1,
@@ -537,7 +537,7 @@ async def test_a_question_is_answered_for_clients_that_cannot_be_handed_it(sourc
     server = FakeServer({"tools/call": asks_once}, modern=True)
     channel = RecordingChannel({"elicitation/create": {"action": "accept"}}, capabilities={"elicitation": {}})
 
-    result = await source_of(server).call_tool(call(channel=channel, arguments={"a": 1}))
+    result = await source_of(server).answer(call(channel=channel, arguments={"a": 1}))
 
     assert result.text == "done"
     assert channel.asked == [("elicitation/create", {"message": "Sure?"})]
@@ -554,7 +554,7 @@ async def test_a_question_is_handed_over_to_clients_that_take_it(source_of):
     server = FakeServer({"tools/call": asks_once}, modern=True)
     channel = RecordingChannel(capabilities={"elicitation": {}}, takes_input_required=True)
 
-    result = await source_of(server).call_tool(call(channel=channel))
+    result = await source_of(server).answer(call(channel=channel))
 
     assert (result.mcp, result.error, channel.asked) == (REQUIRED, None, [])
 
@@ -562,7 +562,7 @@ async def test_a_question_is_handed_over_to_clients_that_take_it(source_of):
 async def test_a_question_nobody_can_answer_is_an_error_that_says_so(source_of):
     """The tool has not done its work."""
     with pytest.raises(NotImplementedHere, match="elicitation/create"):
-        await source_of(FakeServer({"tools/call": asks_once}, modern=True)).call_tool(call())
+        await source_of(FakeServer({"tools/call": asks_once}, modern=True)).answer(call())
 
 
 # Arguments mirrored into headers
@@ -586,9 +586,9 @@ async def test_arguments_are_mirrored_only_over_http_to_modern_servers(source_of
     listed = {"tools": [{"name": "read", "inputSchema": MIRRORED}]}
     server = FakeServer({"tools/list": listed, "tools/call": TEXT}, modern=modern)
     source = source_of(server, is_http=is_http)
-    await source.list_tools()
+    await source.list_offers()
 
-    await source.call_tool(call(arguments={"region": "eu"}))
+    await source.answer(call(arguments={"region": "eu"}))
 
     assert list(server.link.questions[-1].headers) == expected
 
@@ -599,9 +599,9 @@ async def test_mirrored_arguments_are_remembered_and_forgotten_with_the_definiti
     source = source_of(server, is_http=True)
     source.adopt(Listing((Tool("read", input_schema=MIRRORED),), era="2026-07-28"))
 
-    await source.call_tool(call(arguments={"region": "eu"}))
-    await source.list_tools()
-    await source.call_tool(call(arguments={"region": "eu"}))
+    await source.answer(call(arguments={"region": "eu"}))
+    await source.list_offers()
+    await source.answer(call(arguments={"region": "eu"}))
 
     calls = [question for question in server.link.questions if question.method == "tools/call"]
     assert [list(question.headers) for question in calls] == [[(b"Mcp-Param-Region", b"eu")], []]
@@ -611,7 +611,7 @@ async def test_a_tool_with_an_invalid_declaration_is_left_out(source_of):
     """It could never be called rightly."""
     listed = {"tools": [{"name": "bad", "inputSchema": TWICE}, *shown("good")]}
 
-    listing = await source_of(FakeServer({"tools/list": listed}, modern=True), is_http=True).list_tools()
+    listing = await source_of(FakeServer({"tools/list": listed}, modern=True), is_http=True).list_offers()
 
     assert [tool.name for tool in listing.tools] == ["good"]
     assert len(listing.problems) == 1

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import (
     CallCancelled,
     DefinitionError,
@@ -20,7 +19,8 @@ from toolcrib.core.errors import (
     UnknownTool,
 )
 from toolcrib.core.events import Event
-from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
+from toolcrib.core.offers import Deprecation, Example, SecurityLevel, Tool
+from toolcrib.core.requests import Request
 from toolcrib.sources.native.functions import define, native_tool, tool
 from toolcrib.sources.native.source import NativeSource
 
@@ -39,7 +39,7 @@ async def run(function, /, **arguments: object):
     source = NativeSource([function])
     try:
         name = source.listing.tools[0].name
-        return await source.call_tool(ToolCall(name, name, arguments))
+        return await source.answer(Request(name, name, arguments))
     finally:
         await source.close()
 
@@ -150,7 +150,7 @@ async def test_sync_functions_run_beside_the_loop_with_the_callers_context():
 
     tenant.set("me")
     source = NativeSource([meet])
-    results = await asyncio.gather(*(source.call_tool(ToolCall("meet", "meet", {})) for _ in range(2)))
+    results = await asyncio.gather(*(source.answer(Request("meet", "meet", {})) for _ in range(2)))
     await source.close()
 
     assert [result.text for result in results] == ["me", "me"]
@@ -254,7 +254,7 @@ async def test_a_failure_is_logged_with_its_context():
     source = NativeSource([raising(ValueError("no luck"))], emit=events.append)
 
     with pytest.raises(ToolFailed):
-        await source.call_tool(ToolCall("fails", "fails", {}, "id-1"))
+        await source.answer(Request("fails", "fails", {}, "id-1"))
     await source.close()
 
     assert events == [Event("call.raised", "error", {"tool": "fails", "id": "id-1", "error": "ValueError('no luck')"})]
@@ -263,7 +263,7 @@ async def test_a_failure_is_logged_with_its_context():
 async def test_an_unknown_tool_is_told_the_near_ones():
     """Should the catalogue ever be behind."""
     with pytest.raises(UnknownTool, match="Did you mean 'add'"):
-        await NativeSource([add]).call_tool(ToolCall("ad", "ad", {}))
+        await NativeSource([add]).answer(Request("ad", "ad", {}))
 
 
 def version(number: str, answer: str, name: str = "greet"):
@@ -283,7 +283,7 @@ async def test_a_taken_name_is_replaced_with_a_warning():
     source.register(new)
 
     assert events == [Event("tools.registry.replaced", "warning", {"tool": "greet"})]
-    assert (await source.call_tool(ToolCall("greet", "greet", {}))).text == "new"
+    assert (await source.answer(Request("greet", "greet", {}))).text == "new"
 
 
 async def test_versions_stand_side_by_side():
@@ -292,8 +292,7 @@ async def test_versions_stand_side_by_side():
     source = NativeSource([version(number, number) for number in ("1.0", "2.0", "3.0")], emit=events.append)
 
     answers = {
-        shown.name: (await source.call_tool(ToolCall(shown.name, shown.name, {}))).text
-        for shown in source.listing.tools
+        shown.name: (await source.answer(Request(shown.name, shown.name, {}))).text for shown in source.listing.tools
     }
 
     assert answers == {"greet": "3.0", "greet@1.0": "1.0", "greet@2.0": "2.0"}
@@ -334,7 +333,7 @@ async def test_closing_does_not_wait_for_what_still_runs():
         release.wait(150)
 
     source = NativeSource([waits])
-    task = asyncio.create_task(source.call_tool(ToolCall("waits", "waits", {})))
+    task = asyncio.create_task(source.answer(Request("waits", "waits", {})))
     await asyncio.to_thread(started.wait, 5)
 
     await source.close()
@@ -385,11 +384,11 @@ async def test_a_registry_that_is_full_takes_no_further_tool():
 async def test_a_call_that_reached_its_function_counts_as_sent():
     """Whoever made it can tell a tool that failed from a call that never ran."""
     source = NativeSource([raising(ValueError("no luck"))])
-    call, unknown = ToolCall("fails", "fails", {}), ToolCall("other", "other", {})
+    call, unknown = Request("fails", "fails", {}), Request("other", "other", {})
     with pytest.raises(ToolFailed):
-        await source.call_tool(call)
+        await source.answer(call)
     with pytest.raises(UnknownTool):
-        await source.call_tool(unknown)
+        await source.answer(unknown)
     await source.close()
 
     assert (call.context.sent, unknown.context.sent) == (True, False)

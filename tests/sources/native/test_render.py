@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import ToolFailed
+from toolcrib.core.requests import Result
 from toolcrib.sources.native.functions import to_result
 
 
@@ -131,7 +131,7 @@ def test_a_picture_is_sent_as_a_picture(value, mime):
 def test_a_note_behind_the_text_does_not_change_what_was_returned():
     """As layers add them when they repaired arguments."""
     result = to_result([1])
-    noted = ToolResult({"content": [*result.content, *text("Note.")]}, value=result.value)
+    noted = Result({"content": [*result.content, *text("Note.")]}, value=result.value)
 
     assert (noted.data, noted.json_data) == ([1], [1])
 
@@ -156,7 +156,7 @@ def test_a_list_that_only_looks_a_little_like_content_is_data():
 
 def test_a_ready_result_is_passed_on():
     """The very object."""
-    ready = ToolResult({"content": []})
+    ready = Result({"content": []})
 
     assert to_result(ready) is ready
 

@@ -9,8 +9,8 @@ from tests.isolate import jobs
 from tests.transports.processes import exists, helpers, until
 
 from toolcrib import open_crib, tool
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, SourceUnavailable
+from toolcrib.core.requests import Request
 from toolcrib.sources.native.functions import MARK, native_tool
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.paths import Environment
@@ -147,7 +147,7 @@ async def test_a_source_without_workers_runs_nothing_isolated():
     source = NativeSource([jobs.who])
 
     with pytest.raises(SourceUnavailable, match="must run isolated"):
-        await source.call_tool(ToolCall("who", "who", {}))
+        await source.answer(Request("who", "who", {}))
 
 
 def closure():
@@ -157,7 +157,7 @@ def closure():
     return inner
 
 
-def takes_call(call: ToolCall) -> str:
+def takes_call(call: Request) -> str:
     return call.name
 
 
@@ -179,7 +179,7 @@ class Methods:
         (closure(), "not at the top of its module"),
         (Methods().method, "not at the top of its module"),
         (in_main, "__main__"),
-        (takes_call, "ToolCall"),
+        (takes_call, "Request"),
     ],
 )
 def test_a_function_that_a_worker_cannot_find_is_no_isolated_tool(function, words):

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from toolcrib.core.call import ToolCall
+from toolcrib.core.requests import Request
 from toolcrib.sources.native.running import THREADS_MAX, ToolThreads
 
-CALL = ToolCall("hang", "hang", {})
+CALL = Request("hang", "hang", {})
 
 
 async def test_results_and_errors_come_back():
@@ -24,7 +24,7 @@ async def test_results_and_errors_come_back():
 
 async def test_a_thread_nobody_waits_for_makes_room_and_is_told():
     """However many hang, the next function runs."""
-    abandoned: list[ToolCall] = []
+    abandoned: list[Request] = []
     threads, release = ToolThreads(abandoned.append), threading.Event()
 
     waiting = [asyncio.create_task(threads.run(release.wait, CALL)) for _ in range(THREADS_MAX)]

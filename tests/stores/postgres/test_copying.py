@@ -9,7 +9,7 @@ from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer, write_lock
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.worklist import TaskChange
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.postgres.copying import begin_anew, copy_part

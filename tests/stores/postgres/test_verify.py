@@ -7,7 +7,7 @@ from toolcrib.config.lock import Pin, Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken
 from toolcrib.stores.audit.log import body_of
 from toolcrib.stores.postgres.audit import AuditTable

@@ -18,7 +18,7 @@ from toolcrib.transports.http.client import (
     idle_allowance,
 )
 from toolcrib.transports.http.dial import HttpOrigin
-from toolcrib.transports.http.server import Exchange, HttpServer, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -65,7 +65,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(length)
 
 
-def echo(request: Request, exchange: Exchange) -> None:
+def echo(request: HttpRequest, exchange: Exchange) -> None:
     exchange.answer(200, b" ".join([request.method, request.path, request.body]))
 
 
@@ -73,12 +73,12 @@ class Keeper:
     """A handler that answers nobody until told to."""
 
     def __init__(self) -> None:
-        self.kept: asyncio.Queue[tuple[Request, Exchange]] = asyncio.Queue()
+        self.kept: asyncio.Queue[tuple[HttpRequest, Exchange]] = asyncio.Queue()
 
-    def __call__(self, request: Request, exchange: Exchange) -> None:
+    def __call__(self, request: HttpRequest, exchange: Exchange) -> None:
         self.kept.put_nowait((request, exchange))
 
-    async def next(self) -> tuple[Request, Exchange]:
+    async def next(self) -> tuple[HttpRequest, Exchange]:
         return await asyncio.wait_for(self.kept.get(), 150)
 
 
@@ -114,7 +114,7 @@ async def test_two_hundred_requests_at_once_share_the_connections():
     order: list[bytes] = []
     most = 0
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         nonlocal most
         order.append(request.body)
         most = max(most, server.connections)
@@ -136,7 +136,7 @@ async def test_whoever_waits_longest_is_served_first():
     """With one connection the order of the requests is the order of asking."""
     order: list[bytes] = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         order.append(request.body)
         exchange.answer(200, b"")
 
@@ -462,7 +462,7 @@ async def test_an_answer_nobody_asked_for_does_not_become_the_next_one():
 async def test_a_redirect_is_an_error_that_says_where_it_points(status: int):
     """Nothing is sent to the other address."""
 
-    def redirect(_: Request, exchange: Exchange) -> None:
+    def redirect(_: HttpRequest, exchange: Exchange) -> None:
         exchange.answer(status, b"", headers=((b"location", b"http://evil.example/mcp"),))
 
     async with serving(redirect) as (_, pool):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.transports.http.guard import NO_TOKEN, SINGLE_HEADERS, RequestGuard, _Names, join_repeated
-from toolcrib.transports.http.message import MOST_REPEATS, Refusal, Request, RequestRefused
+from toolcrib.transports.http.message import MOST_REPEATS, HttpRequest, Refusal, RequestRefused
 from toolcrib.transports.http.server import GuardPolicy, HttpServer
 
 ROUTES = ["/", "/mcp", "/healthz", "/nothing/there?x=y"]
@@ -16,7 +16,7 @@ ROUTES = ["/", "/mcp", "/healthz", "/nothing/there?x=y"]
 def refused(policy: GuardPolicy, path: str = "/", **headers: str) -> int | None:
     """The status a request with these headers is refused with; ``None`` when it is served."""
     sent = {name.encode(): value.encode() for name, value in headers.items()}
-    refusal = RequestGuard(policy, 8080).refusal(Request(b"GET", path.encode(), sent, None))
+    refusal = RequestGuard(policy, 8080).refusal(HttpRequest(b"GET", path.encode(), sent, None))
     return refusal.status if refusal else None
 
 
@@ -158,7 +158,7 @@ async def test_every_route_but_health_needs_the_token(path: str):
 def asked(policy: GuardPolicy, **headers: str) -> tuple[object, object]:
     """What a request is refused with, and who it was found to come from."""
     sent = {name.encode(): value.encode() for name, value in {"host": "localhost", **headers}.items()}
-    request = Request(b"POST", b"/mcp", sent, None)
+    request = HttpRequest(b"POST", b"/mcp", sent, None)
     return RequestGuard(policy).refusal(request), request.identity
 
 
@@ -174,7 +174,7 @@ def test_a_request_carries_who_sends_it():
 
 def test_who_sends_it_is_not_carried_over_to_the_next_request():
     """A head that is known is not a token that is known."""
-    request = Request(b"POST", b"/mcp", {b"host": b"localhost"}, None)
+    request = HttpRequest(b"POST", b"/mcp", {b"host": b"localhost"}, None)
     request.identity = "somebody"
 
     assert request.with_body(b"more").identity is None
@@ -202,7 +202,7 @@ async def send(method: str, *headers: str, policy: GuardPolicy) -> tuple[int, by
 
 
 PAGE = "Origin: https://app.example"
-WANTS = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, mcp-session-id")
+WANTS = ("Access-Control-HttpRequest-Method: POST", "Access-Control-HttpRequest-Headers: authorization, mcp-session-id")
 APP = GuardPolicy(
     allowed_origins=frozenset({"https://app.example"}), identify=lambda given: "me" if given == b"secret" else None
 )
@@ -239,7 +239,7 @@ async def test_nobody_else_is_let_in_by_asking(headers, status):
 
 async def test_header_names_that_are_none_are_not_repeated():
     """What comes in as a list of names goes out as one, or not at all."""
-    odd = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: x: y, <b>")
+    odd = ("Access-Control-HttpRequest-Method: POST", "Access-Control-HttpRequest-Headers: x: y, <b>")
     _, answer = await send("OPTIONS", PAGE, *odd, policy=APP)
 
     assert b"access-control-allow-headers: authorization, content-type\r\n" in answer
@@ -259,7 +259,7 @@ async def test_an_allowed_page_can_read_the_answer(token):
 
 @pytest.mark.parametrize(("method", "status"), [(b"TRACE", 405), (b"CONNECT", 405), (b"GET", None), (b"OPTIONS", None)])
 def test_methods_that_reach_further_are_not_served(method: bytes, status: int | None):
-    refusal = RequestGuard(GuardPolicy()).refusal(Request(method, b"/", {b"host": b"localhost"}, None))
+    refusal = RequestGuard(GuardPolicy()).refusal(HttpRequest(method, b"/", {b"host": b"localhost"}, None))
 
     assert (refusal.status if refusal else None) == status
 
@@ -268,7 +268,7 @@ def test_methods_that_reach_further_are_not_served(method: bytes, status: int | 
 def test_only_options_with_a_wanted_method_is_a_browsers_question(method: bytes, status: int | None):
     """The same headers on another request are no reason not to serve it."""
     headers = {b"host": b"localhost", b"origin": b"http://localhost", b"access-control-request-method": b"POST"}
-    refusal = RequestGuard(GuardPolicy()).refusal(Request(method, b"/", headers, None))
+    refusal = RequestGuard(GuardPolicy()).refusal(HttpRequest(method, b"/", headers, None))
 
     assert (refusal.status if refusal else None) == status
 

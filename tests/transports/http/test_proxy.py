@@ -16,7 +16,7 @@ from toolcrib.transports.http.client import HttpFailure, HttpPool
 from toolcrib.transports.http.dial import ForbiddenAddress, parse_proxy, tls_context
 from toolcrib.transports.http.fetch import FetchLimits, fetch
 from toolcrib.transports.http.guard import GuardPolicy
-from toolcrib.transports.http.server import Exchange, HttpServer, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 
 SECRET = "me:very-hidden"
 
@@ -40,7 +40,7 @@ def server_side(authority) -> ssl.SSLContext:
     return context
 
 
-def echo(request: Request, exchange: Exchange) -> None:
+def echo(request: HttpRequest, exchange: Exchange) -> None:
     exchange.answer(200, b" ".join([request.method, request.path, request.query, request.body]))
 
 
@@ -109,7 +109,7 @@ async def test_user_and_password_go_to_the_proxy_only(server_side, ca_file):
     """A tunnel's request does not carry them, nor does the answer depend on them."""
     seen = []
 
-    def keep(request: Request, exchange: Exchange) -> None:
+    def keep(request: HttpRequest, exchange: Exchange) -> None:
         seen.append(dict(request.headers))
         exchange.answer(200, b"")
 
@@ -226,7 +226,7 @@ async def test_the_guard_against_inner_addresses_holds_with_a_proxy(scheme, host
 
 
 async def test_a_redirect_to_an_inner_address_is_not_followed_through_a_proxy():
-    def redirect(_: Request, exchange: Exchange) -> None:
+    def redirect(_: HttpRequest, exchange: Exchange) -> None:
         exchange.answer(302, b"", headers=((b"location", b"http://169.254.169.254/latest/"),))
 
     async with serving(redirect) as url, proxying() as proxy:

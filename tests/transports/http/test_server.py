@@ -15,7 +15,7 @@ from toolcrib.core.errors import ConfigError, InternalError
 from toolcrib.transports.http.connection import SLICE_BYTES, TURN_REQUESTS, ServerConnection
 from toolcrib.transports.http.guard import RequestGuard
 from toolcrib.transports.http.limits import ConnectionSettings, Places
-from toolcrib.transports.http.server import Exchange, GuardPolicy, HttpLimits, HttpServer, Request, answer_not_found
+from toolcrib.transports.http.server import Exchange, GuardPolicy, HttpLimits, HttpRequest, HttpServer, answer_not_found
 
 HASTE = HttpLimits(sweep_s=0.01)
 
@@ -103,7 +103,7 @@ async def serving(
         await server.close(0)
 
 
-def echo(request: Request, exchange: Exchange) -> None:
+def echo(request: HttpRequest, exchange: Exchange) -> None:
     seen = [request.method, request.path, request.query, request.body]
     exchange.answer(200, json.dumps([part.decode() for part in seen]).encode())
 
@@ -125,12 +125,12 @@ class Keeper:
     """A handler that answers nobody until told to."""
 
     def __init__(self) -> None:
-        self.kept: asyncio.Queue[tuple[Request, Exchange]] = asyncio.Queue()
+        self.kept: asyncio.Queue[tuple[HttpRequest, Exchange]] = asyncio.Queue()
 
-    def __call__(self, request: Request, exchange: Exchange) -> None:
+    def __call__(self, request: HttpRequest, exchange: Exchange) -> None:
         self.kept.put_nowait((request, exchange))
 
-    async def next(self) -> tuple[Request, Exchange]:
+    async def next(self) -> tuple[HttpRequest, Exchange]:
         return await asyncio.wait_for(self.kept.get(), 150)
 
 
@@ -194,7 +194,7 @@ def served(pieces: list[bytes]) -> list[tuple[bytes, ...]]:
     """What the handler of a connection sees when it reads ``pieces``."""
     seen: list[tuple[bytes, ...]] = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         seen.append((request.method, request.path, request.query, request.body, *sorted(n for n, _ in request.headers)))
         exchange.answer(200, b"{}")
 
@@ -286,7 +286,7 @@ async def test_thousands_of_pipelined_requests_may_wait_behind_a_slow_one():
     """Serving what waits takes no stack: the number of waiting requests has no say in it."""
     keeper = Keeper()
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         keeper(request, exchange) if request.body == b"slow" else exchange.answer(200, request.body)
 
     async with serving(handle) as server, connected(server) as client:
@@ -317,7 +317,7 @@ async def test_pipelined_requests_are_served_in_turns_with_others():
         parsed[-1] += 1
         return "somebody"
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         exchange.answer(200, request.query)
 
     wire, policy = Wire(), GuardPolicy(identify=identify)
@@ -451,7 +451,7 @@ async def test_a_stream_arrives_piece_by_piece_and_the_connection_is_used_again(
 async def test_an_old_client_gets_a_stream_without_chunks():
     """HTTP/1.0 does not know chunks: the stream ends when the connection does."""
 
-    def stream(_: Request, exchange: Exchange) -> None:
+    def stream(_: HttpRequest, exchange: Exchange) -> None:
         exchange.start_stream(200)
         exchange.write(b"all")
         exchange.end()
@@ -468,7 +468,7 @@ async def test_nothing_is_served_behind_a_stream_that_ends_with_its_connection()
     """Requests that wait behind it could not be answered, so their handlers are not asked."""
     keeper, asked = Keeper(), []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         asked.append(request.query)
         if request.query == b"slow":
             keeper(request, exchange)
@@ -524,7 +524,7 @@ async def test_a_failing_handler_costs_its_own_request_only():
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         if request.body == b"bad":
             raise ZeroDivisionError
         exchange.answer(200, b"{}")
@@ -654,7 +654,7 @@ async def test_more_than_allowed_is_refused(data: bytes, status: int):
 async def test_as_much_as_allowed_is_served():
     """The limits themselves are still fine, for each of several requests in one read."""
 
-    def measure(request: Request, exchange: Exchange) -> None:
+    def measure(request: HttpRequest, exchange: Exchange) -> None:
         exchange.answer(200, b"%d" % len(request.body))
 
     async with serving(measure, limits=SMALL) as server, connected(server) as client:
@@ -969,7 +969,7 @@ async def test_closing_serves_the_request_under_way_and_none_after_it():
     """A client in the middle of a request may finish it; what it sends behind that is not listened to."""
     asked = []
 
-    def handle(request: Request, exchange: Exchange) -> None:
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
         asked.append(request.body)
         exchange.answer(200, b"{}")
 

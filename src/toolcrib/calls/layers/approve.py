@@ -11,8 +11,8 @@ from toolcrib.calls.elicit import Seal, can_elicit, not_valid, without_answer
 from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import Decision, decided_by
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.kinds import Ruling
+from toolcrib.core.requests import Request, Result
 
 ROUNDS_KEPT = 1000
 _ROUND = frozenset({"requestState", "inputResponses"})
@@ -27,7 +27,7 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
         if decided_by(reach.policy) is not Decision.ASK:
             return following
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             if await rounds.goes_on(call):
                 call.context.decision = Ruling.APPROVED_ONCE
             elif call.channel.takes_input_required and can_elicit(call):
@@ -62,7 +62,7 @@ class Rounds:
         self._marks = marks
         """Where the next round may come to another replica."""
 
-    async def note(self, asked: bytes, result: ToolResult) -> None:
+    async def note(self, asked: bytes, result: Result) -> None:
         """Remember what a stateless client will come back with."""
         if result.error is not None or not result.asks_back:
             return
@@ -73,7 +73,7 @@ class Rounds:
             self._open.pop(next(iter(self._open)))
         self._open[asked + _state(result.mcp)] = True
 
-    async def goes_on(self, call: ToolCall) -> bool:
+    async def goes_on(self, call: Request) -> bool:
         """Whether this is such a round; it counts once."""
         if not call.more.keys() & _ROUND:
             return False
@@ -84,7 +84,7 @@ class Rounds:
         return self._open.pop(asked, False)
 
 
-async def _open(seal: Seal, call: ToolCall, marks: Marks | None) -> ApprovalReply | None:
+async def _open(seal: Seal, call: Request, marks: Marks | None) -> ApprovalReply | None:
     """The person's answer; it counts once, whichever replica it comes to."""
     nonce = seal.nonce(call)
     reply = seal.open(call)
@@ -97,7 +97,7 @@ def _named(asked: bytes) -> str:
     return f"round:{asked.hex()}"
 
 
-def _digest(call: ToolCall) -> bytes:
+def _digest(call: Request) -> bytes:
     """Who calls what with which arguments; taken before the layers below change these."""
     identity = (call.caller.id, call.caller.session, call.kind, call.name, call.arguments)
     return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).digest()

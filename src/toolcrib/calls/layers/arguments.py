@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.tool import RequestKind
+from toolcrib.core.offers import RequestKind
+from toolcrib.core.requests import Request, Result
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import check as judge
 from toolcrib.schema.arguments import Renamer, apply_defaults
@@ -39,7 +39,7 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
             on_unchecked(subject.name, f"arguments {check.gap}")
         accepts, quick_bytes, is_native = check.accepts, check.quick_bytes, not subject.server
 
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
+        def step(call: Request) -> Awaitable[Result]:
             if is_native:
                 filled = apply_defaults(schema, call.arguments)
                 if filled is not call.arguments:
@@ -62,9 +62,7 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
     return layer
 
 
-async def _check_beside(
-    helpers: Helpers, subject: Subject, call: ToolCall, encoded: bytes, following: Step
-) -> ToolResult:
+async def _check_beside(helpers: Helpers, subject: Subject, call: Request, encoded: bytes, following: Step) -> Result:
     """Run the call if a helper finds its arguments fit; nothing is repaired in so many of them."""
     try:
         wrong = await helpers.run(judge.ARGUMENTS, (_encode(subject.offer.input_schema), encoded), subject.server)
@@ -76,7 +74,7 @@ async def _check_beside(
     return await following(call)
 
 
-def _written(call: ToolCall, check: SchemaCheck) -> bytes:
+def _written(call: Request, check: SchemaCheck) -> bytes:
     """The arguments as JSON: their size tells how much work they are; of no interest where nothing is checked."""
     if check.unchecked_reason:
         return b""
@@ -87,7 +85,7 @@ def _written(call: ToolCall, check: SchemaCheck) -> bytes:
         raise InvalidArguments(f"{call.name}: {message}") from None
 
 
-def _repair(call: ToolCall, subject: Subject, check: SchemaCheck) -> ToolCall | None:
+def _repair(call: Request, subject: Subject, check: SchemaCheck) -> Request | None:
     """The call with arguments that fit, and what was done to them noted; ``None`` if there is no way."""
     found = repair(subject.offer.input_schema, call.arguments, check.accepts)
     if found is None or not call.context.withheld.isdisjoint(found[0].keys() - call.arguments.keys()):
@@ -96,14 +94,14 @@ def _repair(call: ToolCall, subject: Subject, check: SchemaCheck) -> ToolCall | 
     return replace(call, arguments=repaired)
 
 
-async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:
+async def _run_with_note(following: Step, call: Request) -> Result:
     """The result with a block of text that tells what was repaired; one without content stays as it is."""
     result = await following(call)
     content = result.mcp.get("content")
     if not isinstance(content, list):
         return result
     note = {"type": "text", "text": f"Note from toolcrib on your arguments: {'; '.join(call.context.repairs)}."}
-    return ToolResult({**result.mcp, "content": [*content, note]}, error=result.error, value=result.value)
+    return Result({**result.mcp, "content": [*content, note]}, error=result.error, value=result.value)
 
 
 def normalise(emit: Emit) -> Layer:
@@ -116,7 +114,7 @@ def normalise(emit: Emit) -> Layer:
         if renamer is None:
             return following
 
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
+        def step(call: Request) -> Awaitable[Result]:
             arguments, renames = renamer.apply(call.arguments)
             if renames:
                 call = replace(call, arguments=arguments)

@@ -9,10 +9,10 @@ import msgspec
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, NATIVE
 from toolcrib.core.audit import BEGUN, Audit, AuditEntry, NoAudit
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.kinds import Ruling
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import Request, Result
 from toolcrib.schema.text import printable
 
 KEYS_MAX = 32
@@ -52,7 +52,7 @@ def witness(log: Audit) -> Layer:
         server, level = subject.server or NATIVE, str(subject.offer.security_level)
         event = str(subject.kind) + BEGUN
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             caller, context = call.caller, call.context
             entry = AuditEntry(
                 event,
@@ -77,7 +77,7 @@ def witness(log: Audit) -> Layer:
     return layer
 
 
-def unknown_call(call: ToolCall, code: str) -> AuditEntry:
+def unknown_call(call: Request, code: str) -> AuditEntry:
     """The entry of a call whose tool was not found, or that its caller may not know of: nothing tells the two apart,
     except where the caller may know of everything."""
     return AuditEntry(
@@ -93,7 +93,7 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
     )
 
 
-def facts_of(call: ToolCall, redact: Callable[[str], str] | None, known: Set[str] = frozenset()) -> dict[str, Any]:
+def facts_of(call: Request, redact: Callable[[str], str] | None, known: Set[str] = frozenset()) -> dict[str, Any]:
     """How large the arguments are and what they look like; their values only if there is somebody to redact them."""
     shape = shape_of(call.arguments, known)
     try:
@@ -166,7 +166,7 @@ def clean_name(name: object, longest: int) -> str:
     return printable(str(name)[:longest])
 
 
-def size_of(result: ToolResult) -> int:
+def size_of(result: Result) -> int:
     """Bytes of a result as it came; of a native one, the characters of its text."""
     if result.raw is not None:
         return len(result.raw)
@@ -190,7 +190,7 @@ def trace_id_of(meta: Mapping[str, Any]) -> str:
     return "" if version == "00" and len(parent) != 55 else trace_id
 
 
-def _refused(call: ToolCall, error: AuditUnavailable) -> AuditUnavailable:
+def _refused(call: Request, error: AuditUnavailable) -> AuditUnavailable:
     return AuditUnavailable(
         f"{call.name} was not run: nothing above read_only runs unrecorded. {error.message}",
         hint=error.hint,

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
     ConnectionLost,
@@ -18,6 +17,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.limits import retry_after_s, try_again
+from toolcrib.core.requests import Request, Result
 
 FAILURES_MAX = 5
 PAUSE_FIRST_S = 1.0
@@ -133,7 +133,7 @@ def breaker(breakers: Breakers, emit: Emit) -> Layer:
         watch = BreakerWatch(subject, breakers, emit)
         own = watch.breaker
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             is_try = own.failures >= FAILURES_MAX and watch.begin_try()
             began = own.round
             try:
@@ -189,7 +189,7 @@ class BreakerWatch:
         if not was_closed:
             self._emit(Event(events.SERVER_RESUMED, fields={"server": self._server}))
 
-    def judge(self, call: ToolCall, error: BaseException, began: int, *, is_try: bool) -> None:
+    def judge(self, call: Request, error: BaseException, began: int, *, is_try: bool) -> None:
         """Whose fault it was: the server's, or not."""
         if isinstance(error, asyncio.CancelledError) and call.context.is_late and self._had_its_time(call):
             self._note_failure(f"it did not answer {call.tool} in time.", is_try=is_try)
@@ -204,7 +204,7 @@ class BreakerWatch:
         """Not a refusal by somebody who knows better when to try again; and not one loss for every call it ended."""
         return "retry_after_s" not in error.details and (is_try or began == self.breaker.round)
 
-    def _had_its_time(self, call: ToolCall) -> bool:
+    def _had_its_time(self, call: Request) -> bool:
         """A caller in a hurry, or one that waited long for its place, proves nothing against the server."""
         return (call.timeout_s or self._usual_s) - call.context.waited_s >= self._usual_s / 2
 

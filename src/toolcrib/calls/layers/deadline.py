@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import CallContext, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, ConnectionLost, OutcomeUnknown
 from toolcrib.core.limits import retry_after_s, try_again
+from toolcrib.core.requests import Request, RequestContext, Result
 
 SWEEP_S = 0.25
 PRECISE_BELOW_S = 2.0
@@ -22,7 +22,7 @@ def deadline(default_s: float) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         usual_s = subject.offer.timeout_s or default_s
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             timeout_s = call.timeout_s or usual_s
             alarm = alarms.set(timeout_s, call.context)
             try:
@@ -39,7 +39,7 @@ def deadline(default_s: float) -> Layer:
     return layer
 
 
-def _late(call: ToolCall, timeout_s: float) -> CallTimeout:
+def _late(call: Request, timeout_s: float) -> CallTimeout:
     """A call that ran too long; or one that waited in vain, which has to be said: its tool can do nothing for it."""
     waits_for = call.context.waits_for
     if not waits_for:
@@ -59,7 +59,7 @@ class Alarm(msgspec.Struct, eq=False):
     """One deadline of one call and the task that runs it."""
 
     _task: asyncio.Task[object]
-    _context: CallContext
+    _context: RequestContext
     _earlier: int
     """How often the task was cancelled before."""
     due: float
@@ -87,7 +87,7 @@ class Alarms:
         self._set: set[Alarm] = set()
         self._sweeping = False
 
-    def set(self, timeout_s: float, context: CallContext) -> Alarm:
+    def set(self, timeout_s: float, context: RequestContext) -> Alarm:
         """An alarm for a call, in the task that is running now."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
@@ -134,7 +134,7 @@ def replay(sleep: Sleep = asyncio.sleep) -> Layer:
             return following
         may_repeat = subject.offer.is_replayable
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             try:
                 return await following(call)
             except ConnectionLost as lost:
@@ -142,7 +142,7 @@ def replay(sleep: Sleep = asyncio.sleep) -> Layer:
                     raise _unknown(call, lost) from lost
             return await _repeat(call, call.context)
 
-        async def _repeat(call: ToolCall, context: CallContext) -> ToolResult:
+        async def _repeat(call: Request, context: RequestContext) -> Result:
             """At once at first, then with pauses: a call that is the end of every server it meets does not get many."""
             pause_s = 0.0
             while True:
@@ -172,7 +172,7 @@ def freshen() -> Layer:
         if renew is None:
             return following
 
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
+        def step(call: Request) -> Awaitable[Result]:
             renew()
             return following(call)
 
@@ -181,7 +181,7 @@ def freshen() -> Layer:
     return layer
 
 
-def _unknown(call: ToolCall, lost: ConnectionLost) -> OutcomeUnknown:
+def _unknown(call: Request, lost: ConnectionLost) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"The connection was lost while {call.name} was running: {lost.message} Its outcome is unknown.",
         hint="Check whether it took effect before calling it again.",

@@ -22,10 +22,10 @@ from toolcrib.calls.layers.limit import (
     refusal,
 )
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import Claim, Coordination
 from toolcrib.core.errors import CoordinationUnavailable, RateLimited
 from toolcrib.core.limits import CommonLimits
+from toolcrib.core.requests import Request, Result
 
 ASK_AGAIN_S = 1.0
 PASS_ON_S = 0.1
@@ -52,12 +52,12 @@ class FleetGate(Gate):
         """Have another number of places over all replicas from now on; who is in stays in."""
         self.most = places
 
-    def check_room(self, call: ToolCall) -> None:
+    def check_room(self, call: Request) -> None:
         """Refuse a call for which there is no room in the queue, if it would have to join it."""
         if self.waiting >= max(1, self._queue_max) and self._longer_line(call.caller.id) is None:
             raise self._refusal(call.name)
 
-    async def enter(self, call: ToolCall) -> None:
+    async def enter(self, call: Request) -> None:
         """Take a place, at once or after waiting for it."""
         if not self.waiting:
             ticket = await self._fleet.take_place(self._name, self.most)
@@ -116,7 +116,7 @@ class FleetGate(Gate):
             self._runner = None
 
 
-Claims = Callable[[ToolCall], Sequence[Claim]]
+Claims = Callable[[Request], Sequence[Claim]]
 
 
 def fleet_limit(common: CommonLimits, breakers: Breakers, fleet: Coordination, sleep: Sleep = asyncio.sleep) -> Layer:
@@ -134,7 +134,7 @@ def fleet_limit(common: CommonLimits, breakers: Breakers, fleet: Coordination, s
 
 
 def _shared(gate: FleetGate, breakers: Breakers, server: str, following: Step) -> Step:
-    async def step(call: ToolCall) -> ToolResult:
+    async def step(call: Request) -> Result:
         refuse_if_open(breakers, server)  # nobody takes a place of the fleet for a server that is left alone
         await gate.enter(call)
         try:
@@ -146,7 +146,7 @@ def _shared(gate: FleetGate, breakers: Breakers, server: str, following: Step) -
 
 
 def _rated(gate: Gate, admission: "FleetAdmission", following: Step) -> Step:
-    async def step(call: ToolCall) -> ToolResult:
+    async def step(call: Request) -> Result:
         if not holds_place(current_stay(), gate):
             gate.check_room(call)
         await admission.admit(call)
@@ -164,7 +164,7 @@ class FleetAdmission:
     def __init__(self, server: str, fleet: Coordination, claims: Claims, clock: Clock, sleep: Sleep) -> None:
         self._server, self._fleet, self._claims, self._clock, self._sleep = server, fleet, claims, clock, sleep
 
-    async def admit(self, call: ToolCall) -> None:
+    async def admit(self, call: Request) -> None:
         """Count a call that is about to run, now."""
         full = await self._fleet.use(self._claims(call))
         if full is not None:
@@ -172,7 +172,7 @@ class FleetAdmission:
             raise refusal(call, self._server, kind, full.claim.rate, full.wait_s)
         call.context.admitted_at = self._clock()
 
-    async def renew(self, call: ToolCall) -> None:
+    async def renew(self, call: Request) -> None:
         """Count it once more if it was let in too long ago: what the fleet has counted cannot be taken back."""
         while self._clock() - call.context.admitted_at > FRESH_S:
             try:

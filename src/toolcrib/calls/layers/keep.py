@@ -11,11 +11,11 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.calls.results.document import ResultDocument, encode, fit
 from toolcrib.calls.results.preview import META, Kept
 from toolcrib.calls.results.show import SHOW, ShownAs, show, show_nothing
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ResultNotKept, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import RESULT_READ
-from toolcrib.core.tool import RequestKind
+from toolcrib.core.offers import RequestKind
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.check import QUICK_BYTES
 
@@ -51,7 +51,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
 
         trade = Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, helpers)
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             try:
                 outcome = await following(call)
             except ToolcribError as error:
@@ -68,7 +68,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
     return layer
 
 
-def _weigh(outcome: ToolResult, limit: int) -> float:
+def _weigh(outcome: Result, limit: int) -> float:
     """The size of a result that is not encoded yet; for plain text, an upper bound."""
     result = outcome.mcp
     bound = _bound(result)
@@ -111,7 +111,7 @@ class Trade:
         self._results, self._settings, self._emit, self._subject = results, settings, emit, subject
         self._helpers = helpers
 
-    async def result(self, call: ToolCall, outcome: ToolResult) -> ToolResult:
+    async def result(self, call: Request, outcome: Result) -> Result:
         """The preview; the result itself if it cannot be kept, or is a question rather than a result."""
         raw = encode(outcome.mcp) if outcome.raw is None else outcome.raw
         document = await asyncio.to_thread(ResultDocument, raw)
@@ -124,7 +124,7 @@ class Trade:
         wanted = ShownAs(
             self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
         )
-        shown = ToolResult(raw=await self._show(raw, wanted))
+        shown = Result(raw=await self._show(raw, wanted))
         if outcome.error is not None:
             told = {META: wanted.kept.meta}
             shown.error = ErrorInfo(outcome.error.code, shown.content[0]["text"], outcome.error.retryable, told)
@@ -139,7 +139,7 @@ class Trade:
         except TookTooLong:
             return show_nothing(wanted)
 
-    async def shorten_error(self, call: ToolCall, error: ToolcribError) -> None:
+    async def shorten_error(self, call: Request, error: ToolcribError) -> None:
         """An error that says too much keeps its class and code, and says the rest by handle."""
         raw = _encode_error(error)
         handle = await self._keep(call, raw)
@@ -151,7 +151,7 @@ class Trade:
         small = {key: value for key, value in error.details.items() if isinstance(value, int | float)}
         error.details = small | {META: kept.meta}
 
-    async def _keep(self, call: ToolCall, raw: bytes) -> str | None:
+    async def _keep(self, call: Request, raw: bytes) -> str | None:
         told = {"tool": call.name, "id": call.id, "caller": call.caller.id, "bytes": len(raw)}
         try:
             handle = await self._results.keep(raw, call.caller.id, call.name)

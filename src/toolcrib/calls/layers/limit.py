@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from toolcrib.calls.gate import Gate, MovingWindow, RateWindows, use_all
 from toolcrib.calls.layers.breaker import Breakers, refuse_if_open
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import CallContext, ToolCall, ToolResult
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import CommonLimits, Rate, retry_after_s, try_again
+from toolcrib.core.requests import Request, RequestContext, Result
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
@@ -32,7 +32,7 @@ def start(common: CommonLimits, clock: Clock) -> Layer:
         if limits.rate is None and limits.server_rate is None and common.caller_rate is None:
             return following
 
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
+        def step(call: Request) -> Awaitable[Result]:
             context = call.context
             if context.renew is None or clock() - context.admitted_at <= FRESH_S:
                 return following(call)
@@ -43,12 +43,12 @@ def start(common: CommonLimits, clock: Clock) -> Layer:
     return layer
 
 
-async def _renewed(call: ToolCall, renew: Callable[[ToolCall], Awaitable[None]], following: Step) -> ToolResult:
+async def _renewed(call: Request, renew: Callable[[Request], Awaitable[None]], following: Step) -> Result:
     await renew(call)
     return await following(call)
 
 
-async def pause(context: CallContext, refused: RateLimited, sleep: Sleep) -> None:
+async def pause(context: RequestContext, refused: RateLimited, sleep: Sleep) -> None:
     """Wait until a limit has room again, unless that takes too long: then it is refused after all."""
     wait_s = float(refused.details["retry_after_s"])
     if wait_s > WAIT_MAX_S:
@@ -77,7 +77,7 @@ def limit(common: CommonLimits, breakers: Breakers, sleep: Sleep = asyncio.sleep
 def placed(gate: Gate, breakers: Breakers, server: str, following: Step) -> Step:
     """Take a place of the server first, and wait for one if there is none."""
 
-    async def step(call: ToolCall) -> ToolResult:
+    async def step(call: Request) -> Result:
         if gate.busy < gate.places:
             gate.busy += 1
         else:
@@ -103,7 +103,7 @@ _stay: ContextVar[Stay | None] = ContextVar("toolcrib_stay", default=None)
 def native(gate: Gate, following: Step) -> Step:
     """A native tool may call others: that takes no further place, or those that hold them all would wait for ever."""
 
-    async def step(call: ToolCall) -> ToolResult:
+    async def step(call: Request) -> Result:
         outer = _stay.get()
         if outer is not None and holds_place(outer, gate):
             return await following(call)
@@ -142,7 +142,7 @@ def holds_place(stay: Stay | None, gate: Gate) -> bool:
 def _rated(gate: Gate, admission: "Admission", following: Step) -> Step:
     admit, renew = admission.admit, admission.renew
 
-    def step(call: ToolCall) -> Awaitable[ToolResult]:
+    def step(call: Request) -> Awaitable[Result]:
         if not holds_place(_stay.get(), gate):
             gate.check_room(call)
         admit(call)
@@ -164,7 +164,7 @@ class Admission:
         self._server, self._kinds, self._windows = server, kinds, tuple(kinds)
         self._callers, self._clock, self._sleep = callers, clock, sleep
 
-    def admit(self, call: ToolCall) -> None:
+    def admit(self, call: Request) -> None:
         """Count a call that is about to run, now."""
         now = self._clock()
         full = use_all(self._all(call, now), now)
@@ -172,7 +172,7 @@ class Admission:
             raise refusal(call, self._server, self._kinds.get(full, "caller"), full.rate, full.wait_s(now))
         call.context.admitted_at = now
 
-    async def renew(self, call: ToolCall) -> None:
+    async def renew(self, call: Request) -> None:
         """Count it now instead of then, if it was let in too long ago; where there is no room, it waits for that."""
         context = call.context
         while self._clock() - context.admitted_at > FRESH_S:
@@ -185,7 +185,7 @@ class Admission:
             except RateLimited as refused:
                 await pause(context, refused, self._sleep)
 
-    def _all(self, call: ToolCall, now: float) -> Sequence[MovingWindow]:
+    def _all(self, call: Request, now: float) -> Sequence[MovingWindow]:
         callers = self._callers
         return self._windows if callers is None else (_window_of(callers, call, now), *self._windows)
 
@@ -234,7 +234,7 @@ class LimitBook:
         return window
 
 
-def _window_of(callers: RateWindows, call: ToolCall, now: float) -> MovingWindow:
+def _window_of(callers: RateWindows, call: Request, now: float) -> MovingWindow:
     window = callers.of(call.caller.id, now)
     if window is None:
         wait_s = callers.room_in_s(now)
@@ -246,7 +246,7 @@ def _window_of(callers: RateWindows, call: ToolCall, now: float) -> MovingWindow
     return window
 
 
-def refusal(call: ToolCall, server: str, kind: str, rate: Rate, wait_s: float) -> RateLimited:
+def refusal(call: Request, server: str, kind: str, rate: Rate, wait_s: float) -> RateLimited:
     """What is said of a call beyond a rate."""
     whose = {"caller": f"caller {call.caller.id!r}", "tool": "this tool", "server": f"server {server!r}"}[kind]
     calls = "1 call" if rate.count == 1 else f"{rate.count} calls"

@@ -24,9 +24,9 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.requests import Request, Result
 
 
 def at_source() -> Layer:
@@ -35,7 +35,7 @@ def at_source() -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         del subject
 
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
+        def step(call: Request) -> Awaitable[Result]:
             live = call.context.live
             if live is not None:
                 live.reach_tool()
@@ -63,7 +63,7 @@ def code_of(error: BaseException) -> str:
     return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"
 
 
-def finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
+def finished(call: Request, elapsed_s: float, code: str) -> Event:
     """A call has ended, with an error if there is a code."""
     level = "warning" if code else "debug"
     return Event(
@@ -73,7 +73,7 @@ def finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
     )
 
 
-def slow(call: ToolCall, elapsed_s: float) -> Event:
+def slow(call: Request, elapsed_s: float) -> Event:
     """A call has taken long."""
     return Event(events.CALL_SLOW, "warning", {"tool": call.name, "id": call.id, "seconds": round(elapsed_s, 3)})
 
@@ -113,7 +113,7 @@ def observe(watchers: Watchers, told: Told) -> Layer:
         watch = _Watch(subject, watchers, told)
         metrics, clock = watchers.metrics, told.clock
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             began = clock()
             entry = watch.begin(call, began)
             metrics.in_flight += 1
@@ -166,7 +166,7 @@ class _Watch:
         self._tells_success = events.hears(watchers.emit, "debug")
         self._writes = not isinstance(watchers.log, NoAudit)
 
-    def begin(self, call: ToolCall, began: float) -> LiveCall | None:
+    def begin(self, call: Request, began: float) -> LiveCall | None:
         """Find out what shall be known of a call, and show it."""
         live, context = self._live, call.context
         if self._writes:
@@ -190,7 +190,7 @@ class _Watch:
         self._abouts[grants] = about
         return about
 
-    def finish(self, call: ToolCall, entry: LiveCall | None, began: float, result: ToolResult) -> None:
+    def finish(self, call: Request, entry: LiveCall | None, began: float, result: Result) -> None:
         """The tool has answered, if only that it failed."""
         ended, fault = self._clock(), result.error
         elapsed_s, outcome = ended - began, SUCCESS if fault is None else fault.code
@@ -209,13 +209,13 @@ class _Watch:
         if elapsed_s > self._told.slow_s:
             self._emit(slow(call, elapsed_s))
 
-    def settle(self, call: ToolCall, entry: LiveCall | None, error: BaseException) -> BaseException:
+    def settle(self, call: Request, entry: LiveCall | None, error: BaseException) -> BaseException:
         """What really ended a call: a cancellation may be the word of a person."""
         if isinstance(error, asyncio.CancelledError) and entry is not None and self._live is not None:
             return ended_by_person(call.name) if self._live.settles_cancellation(entry) else error
         return error
 
-    def fail(self, call: ToolCall, entry: LiveCall | None, began: float, error: BaseException) -> None:
+    def fail(self, call: Request, entry: LiveCall | None, began: float, error: BaseException) -> None:
         """It has ended without an answer."""
         if call.context.decision == Decision.HIDDEN:
             self._fail_hidden(call, entry, began, error)
@@ -232,7 +232,7 @@ class _Watch:
         if elapsed_s > self._told.slow_s:
             self._emit(slow(call, elapsed_s))
 
-    def _fail_hidden(self, call: ToolCall, entry: LiveCall | None, began: float, error: BaseException) -> None:
+    def _fail_hidden(self, call: Request, entry: LiveCall | None, began: float, error: BaseException) -> None:
         """Refused to a caller who may not know of the tool: the records are those of a tool that is not there."""
         code = code_of(error)
         if entry is not None and self._live is not None:
@@ -242,7 +242,7 @@ class _Watch:
         self._metrics.count_unknown(code)
         self._emit(finished(call, 0.0, code))
 
-    def _write(self, call: ToolCall, elapsed_s: float, outcome: str, decision: str) -> None:
+    def _write(self, call: Request, elapsed_s: float, outcome: str, decision: str) -> None:
         caller, context, (server, level) = call.caller, call.context, self._about
         if context.repairs:
             context.facts["repairs"] = told_repairs(context.repairs)

@@ -6,10 +6,10 @@ from functools import lru_cache, partial
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, Decision, Grants, Reach, decide
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.kinds import IsolationLevel, Ruling
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import Request, Result
 from toolcrib.isolate.levels import shortfall
 
 GRANTS_KEPT = 256
@@ -23,7 +23,7 @@ def permit() -> Layer:
         decided = lru_cache(GRANTS_KEPT)(partial(_decide, reach))
         usual = _decide(reach, EVERYTHING)
 
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
+        def step(call: Request) -> Awaitable[Result]:
             grants = call.caller.grants
             decision, call.context.decision = usual if grants is EVERYTHING else decided(grants)
             if decision is not Decision.ALLOWED and not decision.is_listed:
@@ -77,7 +77,7 @@ def shelter(minimum: Mapping[SecurityLevel, IsolationLevel], isolation_of: Isola
         if level not in minimum:
             return following
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             has = await isolation_of(subject)
             lack = "" if has is None else shortfall(level, has, minimum)
             if lack:

@@ -4,8 +4,8 @@ import msgspec
 
 from toolcrib.calls.layers.arguments import OnUnchecked
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
+from toolcrib.core.requests import Request, Result
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import check as judge
 from toolcrib.schema.check import QUICK_BYTES, SchemaCheck, compile_check
@@ -34,7 +34,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
         if check.unchecked_reason:
             return following
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             outcome = await following(call)
             if outcome.error is not None:
                 return outcome
@@ -51,7 +51,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
     return layer
 
 
-def _judge(outcome: ToolResult, check: SchemaCheck, *, is_foreign: bool) -> str:
+def _judge(outcome: Result, check: SchemaCheck, *, is_foreign: bool) -> str:
     """What is wrong with the result's data, as the end of a sentence; nothing if it fits, or there is none.
 
     A server's data are passed on as they were read here: nobody is to read another member of the same name.
@@ -66,7 +66,7 @@ def _judge(outcome: ToolResult, check: SchemaCheck, *, is_foreign: bool) -> str:
     return MISFIT + describe(check.problems(structured), check.schema)
 
 
-async def _judge_beside(helpers: Helpers, subject: Subject, outcome: ToolResult) -> str:
+async def _judge_beside(helpers: Helpers, subject: Subject, outcome: Result) -> str:
     """The same, by a helper."""
     try:
         parts = _encode(subject.offer.output_schema), outcome.raw or b"{}"
@@ -76,7 +76,7 @@ async def _judge_beside(helpers: Helpers, subject: Subject, outcome: ToolResult)
     return MISFIT + wrong.decode() if wrong else ""
 
 
-def _is_quick(outcome: ToolResult, check: SchemaCheck) -> bool:
+def _is_quick(outcome: Result, check: SchemaCheck) -> bool:
     """Whether the result may be checked here; one that nobody has encoded is encoded now, not once more by the door."""
     if outcome.raw is None:
         try:
@@ -87,7 +87,7 @@ def _is_quick(outcome: ToolResult, check: SchemaCheck) -> bool:
     return len(raw) <= check.quick_bytes or (len(raw) <= QUICK_BYTES and check.is_quick(outcome.structured, raw))
 
 
-def _shown(outcome: ToolResult) -> dict[str, object]:
+def _shown(outcome: Result) -> dict[str, object]:
     """What the tool said in words, where that is not too much to look at."""
     is_large = outcome.raw is not None and len(outcome.raw) > QUICK_BYTES
     return {} if is_large else {"content": list(outcome.content)}

@@ -12,9 +12,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from toolcrib.calls.layers.observe import code_of
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import NATIVE
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ToolcribError
-from toolcrib.core.tool import RequestKind
+from toolcrib.core.offers import RequestKind
+from toolcrib.core.requests import ErrorInfo, Request, Result
 
 METHODS = {
     RequestKind.CALL: "tools/call",
@@ -42,7 +42,7 @@ def trace(tracer: Tracer) -> Layer:
             "toolcrib.level": str(subject.offer.security_level),
         }
 
-        async def step(call: ToolCall) -> ToolResult:
+        async def step(call: Request) -> Result:
             carrier = {key: value for key, value in call.meta.items() if key in _CONTEXT_KEYS and type(value) is str}
             parent = propagator.extract(carrier) if carrier else None
             with tracer.start_as_current_span(
@@ -82,7 +82,7 @@ def _named(subject: Subject) -> dict[str, str]:
             assert_never(subject.kind)
 
 
-def _begin(span: Span, call: ToolCall, propagator: TraceContextTextMapPropagator) -> ToolCall:
+def _begin(span: Span, call: Request, propagator: TraceContextTextMapPropagator) -> Request:
     """The call with the span's own context in its ``_meta``."""
     span.set_attribute("gen_ai.tool.call.id", call.id)
     span.set_attribute("toolcrib.caller", call.caller.id)

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 from toolcrib.calls.results.document import ResultDocument
 from toolcrib.calls.results.reading import ReadRequest, answer
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import InvalidArguments
+from toolcrib.core.requests import Request
 
 DESCRIPTION = (
     "Read more of a large result that was shown as a preview: by line, by offset (characters, or items of an array), "
@@ -42,7 +42,7 @@ class ResultReader:
     def __init__(self, results: ResultShelf, limit: int) -> None:
         self._results, self._limit = results, limit
 
-    async def read(self, call: ToolCall, handle: str, **part: Any) -> list[dict[str, Any]]:
+    async def read(self, call: Request, handle: str, **part: Any) -> list[dict[str, Any]]:
         """One part of a kept result, as content blocks."""
         raw = await self._results.read(handle, call.caller.id)
         if raw is None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.call import ErrorInfo, ToolResult
 from toolcrib.core.errors import ToolFailed
+from toolcrib.core.requests import ErrorInfo, Result
 from toolcrib.core.view import View
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.check import QUICK_BYTES
@@ -29,7 +29,7 @@ class CallResult(View, omit_defaults=True, kw_only=True):
     """Under which the log and the audit log know the call."""
 
 
-def call_result(result: ToolResult, execution_id: str, duration_ms: float) -> CallResult:
+def call_result(result: Result, execution_id: str, duration_ms: float) -> CallResult:
     """What can be seen of a result."""
     return CallResult(
         success=result.success,
@@ -42,7 +42,7 @@ def call_result(result: ToolResult, execution_id: str, duration_ms: float) -> Ca
     )
 
 
-async def encode_result(helpers: Helpers, result: ToolResult, execution_id: str, duration_ms: float) -> bytes:
+async def encode_result(helpers: Helpers, result: Result, execution_id: str, duration_ms: float) -> bytes:
     """The same as JSON."""
     if result.raw is None or len(result.raw) <= QUICK_BYTES:
         return _encode(call_result(result, execution_id, duration_ms))
@@ -57,5 +57,5 @@ def show_beside(raw: bytes, rest: bytes) -> bytes:
     """The same in a helper process."""
     given = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, str, float, bool])
     error, execution_id, duration_ms, has_json_text = given
-    result = ToolResult(raw=raw, error=error, value=[] if has_json_text else msgspec.UNSET)
+    result = Result(raw=raw, error=error, value=[] if has_json_text else msgspec.UNSET)
     return _encode(call_result(result, execution_id, duration_ms))

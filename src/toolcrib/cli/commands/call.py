@@ -14,8 +14,8 @@ from toolcrib.cli.content import lines_of, read_arguments
 from toolcrib.cli.failures import OK, FailedCall, exit_code
 from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait_with_status
-from toolcrib.core.call import ErrorInfo, SilentChannel, ToolResult
 from toolcrib.core.errors import UnknownTool
+from toolcrib.core.requests import ErrorInfo, Result, SilentChannel
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.views.tools import missing_tool
 
@@ -67,7 +67,7 @@ async def _make_known(window: ProfileView, console: Console, name: str) -> None:
         await discover_unasked(window.crib, console)
 
 
-def _show(result: ToolResult, options: Options, console: Console) -> None:
+def _show(result: Result, options: Options, console: Console) -> None:
     if result.error is not None:
         return
     if not result.content and result.structured is not None:

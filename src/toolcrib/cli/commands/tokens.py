@@ -14,7 +14,7 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.values import Mismatch, timeout_s
 from toolcrib.core.access import NATIVE, Grants, matches
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.crib.crib import Crib
 from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenFile
 

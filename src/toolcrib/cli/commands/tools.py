@@ -13,7 +13,7 @@ from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover, discover_unasked, make_known, open_here, open_window
 from toolcrib.core.access import LOCAL_USER, Decision, decide, decided_by
 from toolcrib.core.kinds import DiscoveryStatus, ServerState
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.crib.crib import Crib
 from toolcrib.project.running import has_only_builtin
 from toolcrib.schema.text import printable

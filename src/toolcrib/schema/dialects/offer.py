@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from toolcrib.core.errors import CallerError
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.schema.dialects.merge import is_valid
 from toolcrib.schema.dialects.names import TOOL_NAMES, NameRule, NameTable, view_with_names
 from toolcrib.schema.dialects.reduce import Irreducible, ReducedSchema, reduce_schema

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.core.names import SEPARATOR
-from toolcrib.core.tool import Tool
+from toolcrib.core.offers import Tool
 from toolcrib.schema.dialects.merge import types_of
 from toolcrib.schema.dialects.names import TOOL_NAMES, NameTable
 from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown, one_by_one

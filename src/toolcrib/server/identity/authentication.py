@@ -13,8 +13,8 @@ from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.network import Network
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.backend import find_backend
 from toolcrib.server.identity.owner_token import (
     FoundToken,

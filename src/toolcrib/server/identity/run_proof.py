@@ -13,7 +13,7 @@ import msgspec
 from toolcrib.core.access import Caller
 from toolcrib.server.answers import HttpProblem, json_answer
 from toolcrib.stores.run_files import RunFile, new_number
-from toolcrib.transports.http.server import Exchange, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest
 
 PATH = "/prove"
 PREFIX = b"run."
@@ -40,7 +40,7 @@ class RunProof:
         """Begin to answer."""
         self._run = run
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Prove that this process wrote its run file."""
         number = _number(request)
         if self._run is None or not number:
@@ -63,7 +63,7 @@ class RunProof:
         return self._owner if is_right else None
 
 
-def _number(request: Request) -> str:
+def _number(request: HttpRequest) -> str:
     name, _, value = request.query.partition(b"=")
     is_number = request.method == b"GET" and name == b"number" and len(value) <= NUMBER_MAX and value.isalnum()
     return value.decode() if is_number else ""

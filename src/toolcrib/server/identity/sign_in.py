@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import InternalError
 from toolcrib.server.answers import HttpProblem
-from toolcrib.transports.http.server import Request
+from toolcrib.transports.http.server import HttpRequest
 
 COOKIE = "toolcrib"
 LABEL_DIGITS = 32
@@ -216,7 +216,7 @@ class SignIns:
         caller, end = self._links.get(word, (None, 0.0))
         return self.address.base(caller) if caller is not None and end > self._now() else None
 
-    def use_link(self, word: str, request: Request) -> str | None:
+    def use_link(self, word: str, request: HttpRequest) -> str | None:
         """What a browser holds that follows a link for the first time, where it has to be followed."""
         if self.place_of(word) is None or not self.is_home(self._links[word][0], request):
             return None
@@ -230,15 +230,15 @@ class SignIns:
         caller = self._tokens.identify(given) if given else None
         return caller if isinstance(caller, Caller) else None
 
-    def is_home(self, caller: Caller, request: Request) -> bool:
+    def is_home(self, caller: Caller, request: HttpRequest) -> bool:
         """Whether a request came to the host where the caller's sessions count."""
         return self.address.is_home(caller, _host(request))
 
-    def can_send_on(self, request: Request) -> bool:
+    def can_send_on(self, request: HttpRequest) -> bool:
         """Whether the browser that sent a request can be sent to the page's own host."""
         return self.address.leads_from(_host(request))
 
-    def begin(self, caller: Caller, request: Request) -> str:
+    def begin(self, caller: Caller, request: HttpRequest) -> str:
         """Begin a session; what its browser holds from now on."""
         now = self._now()
         self._sessions = {digest: each for digest, each in self._sessions.items() if not each.is_over(now)}
@@ -258,7 +258,7 @@ class SignIns:
         )
         return value
 
-    def of(self, request: Request, *, is_seen: bool = False) -> SignedIn | None:
+    def of(self, request: HttpRequest, *, is_seen: bool = False) -> SignedIn | None:
         """Who sends the cookie that came with a request; ``is_seen``: a person did something."""
         session = self._session(request)
         if session is None:
@@ -268,7 +268,7 @@ class SignIns:
             session.seen = now
         return SignedIn(session.caller, session.csrf, now < session.confirmed_until, session.id)
 
-    def confirm(self, request: Request, token: str) -> bool:
+    def confirm(self, request: HttpRequest, token: str) -> bool:
         """Whether whoever is signed in holds a token of theirs; they are believed for a few minutes."""
         session, caller = self._session(request), self.use_token(token)
         if session is None or caller is None or caller.id != session.caller.id:
@@ -286,7 +286,7 @@ class SignIns:
         """How long ago something was that a session tells."""
         return self._now() - moment
 
-    def sign_out(self, request: Request) -> None:
+    def sign_out(self, request: HttpRequest) -> None:
         """End the session a request came with."""
         self._sessions.pop(_digest(self._cookie(request)), None)
 
@@ -313,7 +313,7 @@ class SignIns:
         kept = f"{self.address.cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
         return b"set-cookie", kept.encode()
 
-    def _session(self, request: Request) -> BrowserSession | None:
+    def _session(self, request: HttpRequest) -> BrowserSession | None:
         """The session whose number came with a request, if it came to the right host and nothing has ended it."""
         digest = _digest(self._cookie(request))
         session = self._sessions.get(digest)
@@ -332,7 +332,7 @@ class SignIns:
         is_owner = caller.id == self._owner.id
         return hashlib.sha256(self._owner_token().encode()).digest() if is_owner else b""
 
-    def _cookie(self, request: Request) -> str:
+    def _cookie(self, request: HttpRequest) -> str:
         """The value of our cookie; names of other programs on this host are passed over."""
         wanted = self._address.cookie if self._address is not None else COOKIE
         for part in (request.header(b"cookie") or b"").decode("latin-1").split(";"):
@@ -346,11 +346,11 @@ def _digest(value: str) -> str:
     return hashlib.sha256(value.encode("latin-1", "replace")).hexdigest()
 
 
-def _host(request: Request) -> str:
+def _host(request: HttpRequest) -> str:
     return (request.header(b"host") or b"").decode("latin-1").lower()
 
 
-def refuse_strangers(request: Request) -> None:
+def refuse_strangers(request: HttpRequest) -> None:
     """Stop what a page of another address has a browser send; following a link here is fine."""
     site = request.header(b"sec-fetch-site")
     if site is None or site in (b"same-origin", b"none"):
@@ -361,7 +361,7 @@ def refuse_strangers(request: Request) -> None:
         raise HttpProblem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not use this one.")
 
 
-def check_word(request: Request, signed_in: SignedIn, given: str) -> None:
+def check_word(request: HttpRequest, signed_in: SignedIn, given: str) -> None:
     """Stop a change that did not come from a page of ours."""
     own = b"http://" + (request.header(b"host") or b""), b"https://" + (request.header(b"host") or b"")
     origin = request.header(b"origin")

@@ -11,7 +11,7 @@ from toolcrib.crib.window import Profiles, ProfileSettings, ProfileView
 from toolcrib.server.mcp.http import HttpDoor, IsCurrent, always
 from toolcrib.server.mcp.roaming import Roaming
 from toolcrib.server.mcp.service import McpService, ServerIdentity
-from toolcrib.transports.http.server import Exchange, Request, answer_not_found, error_body
+from toolcrib.transports.http.server import Exchange, HttpRequest, answer_not_found, error_body
 
 PATH = "/mcp"
 _BELOW = f"{PATH}/".encode()
@@ -46,7 +46,7 @@ class Addresses:
             door = self._doors[window.name] = HttpDoor(mcp, self._caller, self._is_current, home)
         return door
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take a request below ``/mcp``."""
         name = request.path.removeprefix(_BELOW).decode("latin-1")
         window = self._windows.get(name) if name else None
@@ -93,7 +93,7 @@ class ServerDoors:
         self._caller, self._is_current, self._roaming = caller, is_current, roaming
         self._doors: dict[str, HttpDoor] = {}
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take one HTTP request; servers the caller may not reach are as good as none."""
         name = request.path.decode("latin-1").removeprefix(SERVER_PATH).removesuffix("/")
         caller = request.identity if isinstance(request.identity, Caller) else self._caller

@@ -18,7 +18,7 @@ from toolcrib.server.mcp.replies import HttpReply, PlainReply
 from toolcrib.server.mcp.roaming import Home
 from toolcrib.server.mcp.service import McpService
 from toolcrib.server.mcp.sessions import Listener, McpSession, McpSessions
-from toolcrib.transports.http.server import Exchange, Request, error_body
+from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
 from toolcrib.wire import eras, http, messages
 from toolcrib.wire.http import PING, encode_event
 from toolcrib.wire.jsonrpc import (
@@ -75,7 +75,7 @@ class Lookups:
 
         self._spawn(work(), exchange, "mcp.session.find")
 
-    def forward(self, session: McpSession, request: Request) -> None:
+    def forward(self, session: McpSession, request: HttpRequest) -> None:
         """Pass on what another replica may wait for."""
 
         async def work() -> None:
@@ -153,7 +153,7 @@ class HttpDoor:
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
         self._stop_listening = mcp.front.on_change(self._tell_changed)
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take one HTTP request; it is answered now, or by the task that works on it."""
         method = request.method
         if method == b"POST":
@@ -165,7 +165,7 @@ class HttpDoor:
         else:
             replies.not_allowed(exchange)
 
-    def _post(self, request: Request, exchange: Exchange) -> None:
+    def _post(self, request: HttpRequest, exchange: Exchange) -> None:
         if not replies.is_json(request):
             exchange.answer(415, error_body("HTTP_NOT_JSON", "Send the message with content-type application/json."))
             return
@@ -183,7 +183,7 @@ class HttpDoor:
             request_id = message.id if message.id is not UNSET else None
             exchange.answer(400, encode_error(request_id, error))
 
-    def _dispatch(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+    def _dispatch(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
         if request.header(http.VERSION) in MODERN or messages.claims_modern(messages.request_params(message)):
             self._dispatch_modern(message, request, exchange)
         elif message.method == "initialize":
@@ -193,7 +193,7 @@ class HttpDoor:
 
     # The stateless era
 
-    def _dispatch_modern(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+    def _dispatch_modern(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
         if message.method is UNSET:
             raise RpcError(INVALID_REQUEST, "Only requests and notifications are taken here.")
         if message.id is UNSET:
@@ -213,18 +213,18 @@ class HttpDoor:
             self._check_params(params, request)
         self._start(message, asker, request, None)
 
-    def _caller_of(self, request: Request) -> Caller:
+    def _caller_of(self, request: HttpRequest) -> Caller:
         """Who sends a request: the holder of its token, or the door's own caller where none is asked for."""
         identity = request.identity
         return identity if isinstance(identity, Caller) else self._caller
 
-    def _check_params(self, params: Any, request: Request) -> None:
+    def _check_params(self, params: Any, request: HttpRequest) -> None:
         declared = self._mcp.declared_headers(str(params.get("name")), self._caller_of(request))
         if declared:
             arguments = params.get("arguments")
             http.check_params(declared, arguments if isinstance(arguments, dict) else {}, request.header)
 
-    def _listen(self, message: Inbound, asker: Asker, request: Request) -> None:
+    def _listen(self, message: Inbound, asker: Asker, request: HttpRequest) -> None:
         exchange = request.exchange
         if not replies.accepts_stream(request):
             replies.want_stream(exchange)
@@ -246,7 +246,7 @@ class HttpDoor:
 
     # The handshake era
 
-    def _initialize(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+    def _initialize(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
         asker = messages.handshake_asker(messages.request_params(message))
         session = self._sessions.open(asker, self._caller_of(request))
         if session is None:
@@ -258,10 +258,10 @@ class HttpDoor:
         else:
             self._lookups.welcome(session, body, exchange)
 
-    def _dispatch_handshake(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+    def _dispatch_handshake(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
         self._with_session(request, exchange, partial(self._go_on, message, request))
 
-    def _go_on(self, message: Inbound, request: Request, session: McpSession) -> None:
+    def _go_on(self, message: Inbound, request: HttpRequest, session: McpSession) -> None:
         """Take a message within its session."""
         if message.method is not UNSET and message.id is not UNSET:
             self._start(message, session.asker, request, session)
@@ -280,7 +280,7 @@ class HttpDoor:
             cancel()
         return request_id is None or cancel is not None
 
-    def _with_session(self, request: Request, exchange: Exchange, go_on: Callable[[McpSession], None]) -> None:
+    def _with_session(self, request: HttpRequest, exchange: Exchange, go_on: Callable[[McpSession], None]) -> None:
         """Go on with the session a request belongs to; a request without a usable one is answered here."""
         stated = request.header(http.VERSION)
         if stated is not None and stated not in KNOWN:
@@ -297,7 +297,7 @@ class HttpDoor:
         else:
             self._lookups.adopt(session_id, caller, exchange, go_on)
 
-    def _get(self, request: Request, exchange: Exchange) -> None:
+    def _get(self, request: HttpRequest, exchange: Exchange) -> None:
         if request.header(http.VERSION) in MODERN:
             replies.not_allowed(exchange, b"POST")
             return
@@ -316,7 +316,7 @@ class HttpDoor:
         if self._lookups is not None:
             self._lookups.home.say_stream(session)
 
-    def _delete(self, request: Request, exchange: Exchange) -> None:
+    def _delete(self, request: HttpRequest, exchange: Exchange) -> None:
         session_id = request.header(http.SESSION)
         caller = self._caller_of(request)
         session = self._sessions.find(session_id, caller) if session_id else None
@@ -329,7 +329,7 @@ class HttpDoor:
 
     # Requests that take time
 
-    def _start(self, message: Inbound, asker: Asker, request: Request, session: McpSession | None) -> None:
+    def _start(self, message: Inbound, asker: Asker, request: HttpRequest, session: McpSession | None) -> None:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(messages.request_params(message))

@@ -6,7 +6,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
 from toolcrib.server.mcp.channel import BACKLOG_MAX, STREAM_HEADERS, ClientChannel
 from toolcrib.server.mcp.sessions import McpSession
-from toolcrib.transports.http.server import Exchange, Request, error_body
+from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
 from toolcrib.wire.http import PING, encode_event
 from toolcrib.wire.jsonrpc import INVALID_REQUEST, RpcError, encode_error
 
@@ -91,24 +91,24 @@ EVENT_STREAM = b"text/event-stream"
 USUAL_ACCEPT = b"application/json, text/event-stream"
 
 
-def count(request: Request, name: bytes) -> int:
+def count(request: HttpRequest, name: bytes) -> int:
     """How often a header was sent."""
     return sum(1 for key, _ in request.headers if key == name)
 
 
-def is_json(request: Request) -> bool:
+def is_json(request: HttpRequest) -> bool:
     """Whether the body is said to be JSON."""
     stated = request.header(b"content-type") or b""
     return stated == JSON or stated.partition(b";")[0].strip().lower() == JSON
 
 
-def accepts_json(request: Request) -> bool:
+def accepts_json(request: HttpRequest) -> bool:
     """Whether the answer may be JSON."""
     accept = request.header(b"accept")
     return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
 
 
-def accepts_stream(request: Request) -> bool:
+def accepts_stream(request: HttpRequest) -> bool:
     """Whether the answer may be an event stream."""
     accept = request.header(b"accept")
     return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))

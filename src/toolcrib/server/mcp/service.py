@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import UNSET, UnsetType
 
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide
-from toolcrib.core.call import BackChannel, ErrorInfo, ToolResult
+from toolcrib.core.requests import BackChannel, ErrorInfo, Result
 from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
 from toolcrib.wire import eras, http, messages
@@ -199,9 +199,7 @@ class McpService:
             return self._whole.of(front.catalog, caller.grants)
         return self._fronts.of(front.front, caller.grants)
 
-    def _call(
-        self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller
-    ) -> Awaitable[ToolResult]:
+    def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> Awaitable[Result]:
         """Begin a call."""
         name, arguments = params.get("name"), params.get("arguments")
         if type(name) is not str:
@@ -235,7 +233,7 @@ def client_name(asker: Asker) -> str:
     return name if type(name) is str else ""
 
 
-def encode_outcome(result: ToolResult, asker: Asker) -> bytes:
+def encode_outcome(result: Result, asker: Asker) -> bytes:
     """A result as the client's era wants it; a server's own JSON-RPC error stays one."""
     if result.error is not None:
         _raise_rpc(result.error)

@@ -9,7 +9,7 @@ from msgspec import Meta, structs
 from toolcrib.calls.results.shown import CallResult
 from toolcrib.core.access import matches, may_operate
 from toolcrib.core.errors import ConfigError, InternalError
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.view import View
 from toolcrib.project.known import ConfigurationView, ProjectPlace, Snapshot
 from toolcrib.project.sessions import AgentSession, AgentSessions, SessionSummary, UnknownSession, working

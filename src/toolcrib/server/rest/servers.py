@@ -16,7 +16,7 @@ from toolcrib.config.secrets import MASK
 from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.limits import Rate
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.answers import HttpAnswer, HttpProblem, conflict, forbidden, json_answer, not_found, unfit
 from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.views.servers import ServerDetail, ServerList, ServerLog, ServerOutcome

@@ -11,10 +11,10 @@ from toolcrib.calls.results.shown import CallResult
 from toolcrib.catalog import search
 from toolcrib.catalog.catalog import FORMATS, MCP, Route, offer_routes
 from toolcrib.core.access import AUDIT, METRICS, NATIVE
-from toolcrib.core.call import ErrorInfo
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.core.kinds import Policy
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.requests import ErrorInfo
 from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
 from toolcrib.server.rest.about import About, Param, RestResource, count, one_of
 from toolcrib.server.views.caller import CallerView, RanCall

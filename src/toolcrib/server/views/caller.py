@@ -22,9 +22,9 @@ from toolcrib.catalog.search import RankedTool
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Caller, decide, matches, may_approve
 from toolcrib.core.audit import AuditEntry, AuditStatus
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import CoordinationStatus
 from toolcrib.core.names import is_own
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Missing
 from toolcrib.core.view import CribHealth, ServerHealth, ToolCounts
 from toolcrib.crib.crib import Crib
@@ -50,8 +50,8 @@ from toolcrib.server.views.tools import (
 class RanCall:
     """A call that was made, what came of it, and how long that took."""
 
-    call: ToolCall
-    result: ToolResult
+    call: Request
+    result: Result
     duration_s: float
 
 

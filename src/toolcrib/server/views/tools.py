@@ -14,8 +14,8 @@ from toolcrib.catalog.pins import fingerprint
 from toolcrib.catalog.search import RankedTool
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
 from toolcrib.core.kinds import Policy
+from toolcrib.core.offers import SecurityLevel, to_mcp
 from toolcrib.core.source import Missing
-from toolcrib.core.tool import SecurityLevel, to_mcp
 from toolcrib.core.view import Tally, View
 from toolcrib.crib.crib import Crib
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from toolcrib.core.call import ToolResult
+from toolcrib.core.requests import Result
 from toolcrib.server.answers import HttpAnswer, HttpProblem
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on
@@ -316,7 +316,7 @@ async def _import(pages: Pages, visit: PageRequest) -> HttpAnswer:
     return await _done(pages, visit, _trouble(await _ask(visit, IMPORT, {"source": source})), "kb_imported", source)
 
 
-def _trouble(result: ToolResult) -> str | None:
+def _trouble(result: Result) -> str | None:
     return None if result.error is None else result.error.message
 
 
@@ -353,7 +353,7 @@ async def _document(visit: PageRequest, wanted: Mapping[str, Any]) -> Any:
     return result.data
 
 
-async def _ask(visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+async def _ask(visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> Result:
     return (await visit.view.run(tool, arguments)).result
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from toolcrib.core.access import may_operate
 from toolcrib.core.events import News
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import HTML, HttpAnswer, see_other
 from toolcrib.server.visit import STILL_HERE, PageRequest, ServedProject

@@ -11,7 +11,7 @@ from toolcrib.config.secrets import MASK, shown_args, shown_entry, shown_url
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy
 from toolcrib.core.names import check_server_name
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.project.project import Project, file_of
 from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.servers import need_right_to_set, note_server

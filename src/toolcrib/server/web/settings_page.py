@@ -11,7 +11,7 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import CallerError, ToolcribError
 from toolcrib.core.kinds import Policy
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.answers import HttpAnswer
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on

@@ -29,7 +29,7 @@ from toolcrib.server.web.render import PLACES, PageRoutes, Pages, Respond, compi
 from toolcrib.server.web.sign_in_page import session_routes, sign_in_routes
 from toolcrib.server.web.static_files import accepts_gzip, finish, load_static_files
 from toolcrib.server.web.tool_rows import tool_address
-from toolcrib.transports.http.server import Exchange, Request
+from toolcrib.transports.http.server import Exchange, HttpRequest
 
 ROUTES = PageRoutes()
 MOST = 12
@@ -119,7 +119,7 @@ class WebPages(Router):
         self._beside.spawn(samples.run(), "web.samples")
         self._is_warming, self._warm = False, asyncio.Event()
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take one HTTP request; the first one has all templates compiled, so that no later one waits for that."""
         if not self._is_warming:
             self._is_warming = True
@@ -133,7 +133,7 @@ class WebPages(Router):
         finally:
             self._warm.set()
 
-    async def _answer(self, request: Request, exchange: Exchange) -> None:
+    async def _answer(self, request: HttpRequest, exchange: Exchange) -> None:
         await self._warm.wait()
         await super()._answer(request, exchange)
 

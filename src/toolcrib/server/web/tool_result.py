@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolcrib.core.call import ToolResult
+from toolcrib.core.requests import Result
 from toolcrib.schema.text import printable
 from toolcrib.server.web.schema_parts import as_json
 
@@ -59,7 +59,7 @@ class ShownResult:
     call_id: str = ""
 
 
-def outcome_of(result: ToolResult, duration_s: float, call_id: str = "") -> ShownResult:
+def outcome_of(result: Result, duration_s: float, call_id: str = "") -> ShownResult:
     """What to show of a result."""
     structured, error = result.structured, result.error
     data = "" if structured is None else as_json(structured)

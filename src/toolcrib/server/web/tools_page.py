@@ -8,7 +8,7 @@ from toolcrib.calls.metrics import BOUNDS_S
 from toolcrib.catalog.catalog import Route
 from toolcrib.core.access import NATIVE, Decision, decide, decided_by
 from toolcrib.core.kinds import Policy
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.schema.check import compile_check
 from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found, see_other, unfit
 from toolcrib.server.rest.approvals import accept_tool

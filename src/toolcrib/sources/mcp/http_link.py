@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
 from toolcrib.core.network import Network
+from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.http_status import check_status

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Raw
 
-from toolcrib.core.call import SILENT, BackChannel, ToolCall
 from toolcrib.core.errors import NotImplementedHere, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.requests import SILENT, BackChannel, Request
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.jsonrpc import (
@@ -273,7 +273,7 @@ ROUNDS_MAX = 10
 Retry = Callable[[Mapping[str, Any]], Awaitable[Raw]]
 
 
-async def answer_rounds(call: ToolCall, raw: Raw, retry: Retry) -> tuple[Raw, ResultHead]:
+async def answer_rounds(call: Request, raw: Raw, retry: Retry) -> tuple[Raw, ResultHead]:
     """The final result of a call whose server asks back, at most ten times."""
     for _ in range(ROUNDS_MAX):
         raw = await retry(await _answers(call, _read(call, raw)))
@@ -296,14 +296,14 @@ class _Required(msgspec.Struct):
 _required = msgspec.json.Decoder(_Required)
 
 
-def _read(call: ToolCall, raw: Raw) -> _Required:
+def _read(call: Request, raw: Raw) -> _Required:
     try:
         return _required.decode(raw)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"The server of {call.name} asks back in a way that cannot be read: {error}.") from None
 
 
-async def _answers(call: ToolCall, required: _Required) -> dict[str, Any]:
+async def _answers(call: Request, required: _Required) -> dict[str, Any]:
     more: dict[str, Any] = {**call.more}
     if required.requests:
         more["inputResponses"] = {key: await _answer(call, request) for key, request in required.requests.items()}
@@ -312,7 +312,7 @@ async def _answers(call: ToolCall, required: _Required) -> dict[str, Any]:
     return more
 
 
-async def _answer(call: ToolCall, request: _Request) -> Any:
+async def _answer(call: Request, request: _Request) -> Any:
     method = request.method
     if not can_ask(call.channel, method):
         raise NotImplementedHere(

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import (
     DefinitionError,
     InvalidArguments,
@@ -17,8 +16,9 @@ from toolcrib.core.errors import (
     RemoteError,
     ToolcribError,
 )
+from toolcrib.core.offers import Tool, from_mcp
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.core.source import Listing, SourceStatus
-from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.sanitise import sanitise_tool
 from toolcrib.sources.mcp.link import Link, ServerRequest, answer_rounds
@@ -97,7 +97,7 @@ class McpSource:
         """The last lines the server wrote to stderr."""
         return [self.supervisor.hide_secrets(line) for line in list(self.supervisor.remains().stderr)[-count:]]
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """All pages, cleaned; one bad tool costs only itself."""
         link = await self.supervisor.link()
         collected = _Collected({}, [])
@@ -176,7 +176,7 @@ class McpSource:
         else:
             self._mirrored.pop(tool.name, None)
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """Run one tool over the shared connection."""
         link = self.supervisor.current
         if link is None:
@@ -190,7 +190,7 @@ class McpSource:
         encoded, result_type = bytes(raw), head.result_type or ""
         if not strict.is_plain(len(encoded), head):
             encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
-        result = ToolResult(raw=encoded, result_type=result_type)
+        result = Result(raw=encoded, result_type=result_type)
         return self._failed(result) if head.is_error else result
 
     async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
@@ -208,7 +208,7 @@ class McpSource:
         except TookTooLong:
             raise _unreadable("it takes too long to look into") from None
 
-    async def _wait_for_link(self, call: ToolCall) -> Link:
+    async def _wait_for_link(self, call: Request) -> Link:
         """The link once there is one; a call whose time is over before that says what it waited for.
 
         All who waited get it in the same moment: their limits hold for that moment, too.
@@ -224,13 +224,13 @@ class McpSource:
             if link.is_open:
                 return link
 
-    def _failed(self, result: ToolResult) -> ToolResult:
+    def _failed(self, result: Result) -> Result:
         """A failure in the server's own words."""
         result.error = ErrorInfo(FAILED, result.text or "The tool failed without saying why.")
         return result
 
     async def _put(
-        self, link: Link, question: ServerRequest, call: ToolCall | None = None, patience: int = SILENCES_MAX
+        self, link: Link, question: ServerRequest, call: Request | None = None, patience: int = SILENCES_MAX
     ) -> Raw:
         """Ask the server; what it refuses is told without secrets, and a question given up is noted."""
         asked_at = self.supervisor.now()
@@ -252,7 +252,7 @@ class McpSource:
             if call is not None and question.sent:
                 call.context.sent = True
 
-    def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Awaitable[Raw]:
+    def _ask(self, link: Link, call: Request, more: Mapping[str, Any]) -> Awaitable[Raw]:
         """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
         version = self.supervisor.remembered
@@ -264,7 +264,7 @@ class McpSource:
             question.headers = http.param_headers(declared, call.arguments)
         return self._put(link, question, call)
 
-    def _params(self, call: ToolCall, request_id: int, more: Mapping[str, Any]) -> bytes:
+    def _params(self, call: Request, request_id: int, more: Mapping[str, Any]) -> bytes:
         """What is asked; the usual case is put together from parts that are encoded once."""
         capabilities, wants_progress = call.channel.capabilities, call.channel.wants_progress
         try:

@@ -7,8 +7,8 @@ import re
 import msgspec
 from msgspec import UNSET, Raw
 
-from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
+from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link as relay
 from toolcrib.sources.mcp.link import (

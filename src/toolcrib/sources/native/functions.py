@@ -10,7 +10,6 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import (
     ConfigError,
     DefinitionError,
@@ -20,7 +19,8 @@ from toolcrib.core.errors import (
     did_you_mean,
 )
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
-from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.core.offers import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.isolate.levels import WORKER_LIMITS, IsolationWanted
 from toolcrib.schema.arguments import apply_defaults
 from toolcrib.schema.check import SchemaCheck, compile_check
@@ -33,16 +33,16 @@ _NUMBERS = frozenset({int, float, bool})
 _CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
-def to_result(value: Any, *, structured: bool = False) -> ToolResult:
+def to_result(value: Any, *, structured: bool = False) -> Result:
     """Text for the model, and the same as structured content where it is an object."""
-    if isinstance(value, ToolResult):
+    if isinstance(value, Result):
         return value
     if _is_content(value):
-        return ToolResult({"content": _mend(value)})
+        return Result({"content": _mend(value)})
     if value is None or isinstance(value, str):
-        return ToolResult({"content": [] if value is None else [_text(value)]}, value=value)
+        return Result({"content": [] if value is None else [_text(value)]}, value=value)
     if not isinstance(value, _NO_PICTURE) and (picture := _picture(value)) is not None:
-        return ToolResult({"content": [picture]}, value=value)
+        return Result({"content": [picture]}, value=value)
     plain = value if type(value) in _NUMBERS else _plain(value)
     try:
         text = _to_text(plain)
@@ -53,7 +53,7 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if structured or isinstance(plain, dict):
         _refuse_unreadable(text)
         result["structuredContent"] = plain
-    return ToolResult(result, value=value)
+    return Result(result, value=value)
 
 
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
@@ -310,7 +310,7 @@ def _check_importable(function: Callable[..., Any], name: str) -> None:
             f"a worker cannot import {qualname or type(function).__name__!r}, which is not at the top of its module."
         )
     elif _takes_call(function):
-        reason = "a worker cannot be given the ToolCall, which belongs to this process."
+        reason = "a worker cannot be given the Request, which belongs to this process."
     else:
         return
     raise DefinitionError(name, "isolation", reason, hint="Use a plain function of a module, or drop isolated.")
@@ -318,4 +318,4 @@ def _check_importable(function: Callable[..., Any], name: str) -> None:
 
 def _takes_call(function: Callable[..., Any]) -> bool:
     annotations = getattr(function, "__annotations__", {})
-    return any(each is ToolCall or each == ToolCall.__name__ for each in annotations.values())
+    return any(each is Request or each == Request.__name__ for each in annotations.values())

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.call import PROGRESS, BackChannel, CallProgress, ToolCall
+from toolcrib.core.requests import PROGRESS, BackChannel, CallProgress, Request
 
 
 class _Reporter:
@@ -66,11 +66,11 @@ class ToolThreads:
     """Runs functions beside the event loop. A thread whose caller gave up is abandoned: it no longer counts, and being
     a daemon it ends with the program at the latest."""
 
-    def __init__(self, on_abandoned: Callable[[ToolCall], None]) -> None:
+    def __init__(self, on_abandoned: Callable[[Request], None]) -> None:
         self._places = asyncio.Semaphore(THREADS_MAX)
         self._on_abandoned = on_abandoned
 
-    async def run(self, function: Callable[[], Any], call: ToolCall) -> Any:
+    async def run(self, function: Callable[[], Any], call: Request) -> Any:
         """What ``function`` returns or raises, in the context of the caller."""
         async with self._places:
             loop = asyncio.get_running_loop()

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallCancelled,
     DefinitionError,
@@ -22,14 +21,15 @@ from toolcrib.core.errors import (
     UnknownTool,
 )
 from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.offers import Tool
+from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Tool
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.sources.native.functions import Function, NativeTool, native_tool, to_result
 from toolcrib.sources.native.running import ToolThreads, has_listener, reporting
 
 CAPACITY = 10_000
-RunIsolated = Callable[[NativeTool, ToolCall], Awaitable[ToolResult]]
+RunIsolated = Callable[[NativeTool, Request], Awaitable[Result]]
 
 _TARGET = f"{__name__}:perform"
 
@@ -39,7 +39,7 @@ _ERRORS: Mapping[str, type[ToolcribError]] = {
 }
 
 
-async def refuse_isolated(entry: NativeTool, call: ToolCall) -> ToolResult:  # noqa: ARG001
+async def refuse_isolated(entry: NativeTool, call: Request) -> Result:  # noqa: ARG001
     """What a source does that was given no workers: rather nothing than run it here."""
     raise SourceUnavailable(f"{call.name} must run isolated, but there is nobody to do that.", hint="Use open_crib.")
 
@@ -110,11 +110,11 @@ class NativeSource:
         """The tools right now; nothing has to be asked."""
         return Listing(tuple(_shown(entry.tool) for entry in self._tools.values()))
 
-    async def list_tools(self) -> Listing:
+    async def list_offers(self) -> Listing:
         """The tools right now."""
         return self.listing
 
-    async def call_tool(self, call: ToolCall) -> ToolResult:
+    async def answer(self, call: Request) -> Result:
         """Run the function; whatever it raises is a failed result, worded for a model."""
         entry = self._tools.get(call.tool)
         if entry is None:
@@ -133,11 +133,11 @@ class NativeSource:
             self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
             raise to_failure(call.name, error) from error
 
-    async def _run_reporting(self, entry: NativeTool, call: ToolCall) -> Any:
+    async def _run_reporting(self, entry: NativeTool, call: Request) -> Any:
         with reporting(call.channel):
             return await self._run(entry, call)
 
-    async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
+    async def _run(self, entry: NativeTool, call: Request) -> Any:
         if entry.isolation is not None:
             return await self._run_isolated(entry, call)
         function = _bound(entry, call)
@@ -148,7 +148,7 @@ class NativeSource:
             return [item async for item in value]
         return await value if inspect.isawaitable(value) else value
 
-    def _abandoned(self, call: ToolCall) -> None:
+    def _abandoned(self, call: Request) -> None:
         fields = {"tool": call.name, "id": call.id}
         self._emit(Event("tool.thread.abandoned", "warning", fields))
 
@@ -170,7 +170,7 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
+def _bound(entry: NativeTool, call: Request) -> Callable[[], Any]:
     if entry.signature is None:
         return functools.partial(entry.function, call.arguments)
     arguments = entry.signature.bind(call.arguments)
@@ -199,7 +199,7 @@ def _shown(definition: Tool) -> Tool:
 def in_workers(workers: Workers) -> RunIsolated:
     """What a source of native tools does with an isolated one."""
 
-    async def run(entry: NativeTool, call: ToolCall) -> ToolResult:
+    async def run(entry: NativeTool, call: Request) -> Result:
         assert entry.isolation is not None
         module, function = entry.function.__module__, entry.function.__qualname__
         given = {"module": module, "function": function, "name": call.name, "arguments": call.arguments}
@@ -210,13 +210,13 @@ def in_workers(workers: Workers) -> RunIsolated:
     return run
 
 
-def _read_answer(name: str, answer: bytes) -> ToolResult:
+def _read_answer(name: str, answer: bytes) -> Result:
     try:
         outcome = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ToolFailed(f"{name} failed: its worker's answer cannot be read: {error}.") from None
     if "error" not in outcome:
-        return ToolResult(outcome["result"], value=outcome["data"])
+        return Result(outcome["result"], value=outcome["data"])
     told = outcome["error"]
     raise _ERRORS.get(told["code"], ToolFailed)(told["message"], hint=told["hint"])
 
@@ -227,7 +227,7 @@ def perform(given: Mapping[str, Any]) -> bytes:
         function = getattr(importlib.import_module(given["module"]), given["function"])
         source = NativeSource([replace(native_tool(function), isolation=None)])
         (name,) = (shown.name for shown in source.listing.tools)
-        result = asyncio.run(source.call_tool(ToolCall(given["name"], name, dict(given["arguments"]))))
+        result = asyncio.run(source.answer(Request(given["name"], name, dict(given["arguments"]))))
         return msgspec.json.encode({"result": result.mcp, "data": result.json_data})
     except ToolcribError as error:
         told = {"code": error.code, "message": error.message, "hint": error.hint}

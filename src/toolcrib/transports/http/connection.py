@@ -35,9 +35,9 @@ from toolcrib.transports.http.limits import (
 )
 from toolcrib.transports.http.message import (
     Exchange,
+    HttpRequest,
     KnownHeads,
     Refusal,
-    Request,
     RequestRefused,
     encode_headers,
     error_body,
@@ -68,7 +68,7 @@ class ServerConnection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._body: bytes | bytearray = b""
         self._current: Exchange | None = None
-        self._waiting: deque[tuple[Request, Exchange] | Refusal] = deque()
+        self._waiting: deque[tuple[HttpRequest, Exchange] | Refusal] = deque()
         self._blocked_since: float | None = None
         self._unblocked: asyncio.Future[None] | None = None
         self._heads = KnownHeads()
@@ -205,7 +205,7 @@ class ServerConnection(asyncio.Protocol):
             raise RequestRefused(HEAD_TOO_LARGE)
         if not self._target.startswith(b"/"):
             self._target = plain_target(self._target, headers)
-        request = self._request = Request(self._parser.get_method(), self._target, headers, self._peer)
+        request = self._request = HttpRequest(self._parser.get_method(), self._target, headers, self._peer)
         refusal = self._site.guard.refusal(request)
         if refusal is not None:
             raise RequestRefused(refusal)
@@ -351,7 +351,7 @@ class ServerConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._feed(b"%b %b%b HTTP/1.1\r\n%b\r\n" % (request.method, request.path, query, kept) + rest)
 
-    def _dispatch(self, request: Request, exchange: Exchange) -> None:
+    def _dispatch(self, request: HttpRequest, exchange: Exchange) -> None:
         self._current = exchange
         site = self._site
         try:
@@ -366,7 +366,7 @@ class ServerConnection(asyncio.Protocol):
         elif not exchange.answered:
             exchange.answer(500, error_body("HTTP_INTERNAL", "The server failed on this request; its log says why."))
 
-    def _enqueue(self, item: tuple[Request, Exchange] | Refusal) -> None:
+    def _enqueue(self, item: tuple[HttpRequest, Exchange] | Refusal) -> None:
         self._waiting.append(item)
         if not self._paused:
             self._paused = True

@@ -9,7 +9,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from toolcrib.transports.http.message import MOST_REPEATS, Refusal, Repeated, Request, RequestRefused, encode_headers
+from toolcrib.transports.http.message import (
+    MOST_REPEATS,
+    HttpRequest,
+    Refusal,
+    Repeated,
+    RequestRefused,
+    encode_headers,
+)
 
 LOOPBACK_HOSTS = frozenset({"localhost:*", "127.0.0.1:*", "[::1]:*"})
 LOOPBACK_ORIGINS = frozenset(f"{scheme}://{host}" for scheme in ("http", "https") for host in LOOPBACK_HOSTS)
@@ -34,7 +41,7 @@ class GuardPolicy:
     """Given what follows ``Bearer``; must compare in constant time. ``None``: no token is needed."""
     open_paths: frozenset[str] = frozenset({"/healthz"})
     """Served without a token; Host and Origin are checked all the same."""
-    asks_itself: Callable[[Request], bool] = lambda _: False
+    asks_itself: Callable[[HttpRequest], bool] = lambda _: False
     """Whether a route finds out itself who sends a request that has no ``Authorization``."""
 
 
@@ -50,7 +57,7 @@ class RequestGuard:
         self._open_paths = frozenset(path.encode() for path in policy.open_paths)
         self._asks_itself = policy.asks_itself
 
-    def refusal(self, request: Request) -> Refusal | None:
+    def refusal(self, request: HttpRequest) -> Refusal | None:
         """Why this request is not served, or ``None``."""
         host, origin = request.header(b"host"), request.header(b"origin")
         if host is None:
@@ -69,7 +76,7 @@ class RequestGuard:
         return WRONG_METHOD if request.method in FORBIDDEN_METHODS else None
 
 
-def _recognise(request: Request, identify: Identify) -> Refusal | None:
+def _recognise(request: HttpRequest, identify: Identify) -> Refusal | None:
     """Put on the request who sends it, or say why it is not served."""
     scheme, _, token = (request.header(b"authorization") or b"").partition(b" ")
     identity = identify(token.strip()) if scheme.lower() == b"bearer" else None
@@ -81,7 +88,7 @@ def _recognise(request: Request, identify: Identify) -> Refusal | None:
     return None
 
 
-def _preflight(request: Request, origin: bytes) -> Refusal:
+def _preflight(request: HttpRequest, origin: bytes) -> Refusal:
     """What a browser asks before it lets an allowed page send a request; it never has the token with it."""
     wanted = request.header(b"access-control-request-headers") or b""
     allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else b"authorization, content-type"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolcrib.transports.http.guard import RequestGuard
-from toolcrib.transports.http.message import Exchange, Refusal, Request
+from toolcrib.transports.http.message import Exchange, HttpRequest, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _descriptors() -> int:
     return 1_000_000 if soft == resource.RLIM_INFINITY else max(16, soft - FILES_KEPT)
 
 
-Handler = Callable[[Request, Exchange], None]
+Handler = Callable[[HttpRequest, Exchange], None]
 
 
 @dataclass(slots=True, eq=False)

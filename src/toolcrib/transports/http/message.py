@@ -50,7 +50,7 @@ def list_headers(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     return [(name, part) for name, value in headers.items() for part in getattr(value, "parts", (value,))]
 
 
-class Request:
+class HttpRequest:
     """One request, complete with its body; path and query are as they were sent, nothing is decoded.
 
     ``header(name)`` is the value of the header of that lowercase name, or ``None``. ``identity`` is what the guard's
@@ -70,9 +70,9 @@ class Request:
         self.peer = peer
         self.identity: object | None = None
 
-    def with_body(self, body: bytes) -> "Request":
+    def with_body(self, body: bytes) -> "HttpRequest":
         """The same request with another body, from nobody yet: who sends it is found out each time."""
-        again = Request.__new__(Request)
+        again = HttpRequest.__new__(HttpRequest)
         again.method, again.path, again.query, again.peer = self.method, self.path, self.query, self.peer
         again._headers, again.header = self._headers, self.header
         again.body = body
@@ -299,12 +299,12 @@ class KnownHead:
 
     __slots__ = ("_chunked", "_extra", "_request", "length")
 
-    def __init__(self, request: Request, exchange: Exchange) -> None:
+    def __init__(self, request: HttpRequest, exchange: Exchange) -> None:
         self._request = request.with_body(b"")  # neither the body nor the exchange may live on with the head
         self._chunked, self._extra = exchange.chunked, exchange.extra
         self.length = len(request.body)
 
-    def request(self, body: bytes) -> Request:
+    def request(self, body: bytes) -> HttpRequest:
         """The same request with another body."""
         return self._request.with_body(body)
 
@@ -333,7 +333,7 @@ class KnownHeads:
             return None
         return known, data[end:]
 
-    def learn(self, data: bytes, request: Request, exchange: Exchange) -> None:
+    def learn(self, data: bytes, request: HttpRequest, exchange: Exchange) -> None:
         """Remember the head of ``data``, if that is exactly the whole of a POST whose length is stated.
 
         The first few stay: a client whose heads all differ would otherwise pay for learning each of them.

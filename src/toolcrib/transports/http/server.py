@@ -16,15 +16,15 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.transports.http.connection import ServerConnection
 from toolcrib.transports.http.guard import GuardPolicy, RequestGuard
 from toolcrib.transports.http.limits import ConnectionSettings, Handler, HttpLimits, Places
-from toolcrib.transports.http.message import Exchange, Request, error_body
+from toolcrib.transports.http.message import Exchange, HttpRequest, error_body
 
 __all__ = [
     "Exchange",
     "GuardPolicy",
     "Handler",
     "HttpLimits",
+    "HttpRequest",
     "HttpServer",
-    "Request",
     "answer_not_found",
     "error_body",
 ]
@@ -33,7 +33,7 @@ BACKLOG = 512
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not bound
 
 
-def answer_not_found(request: Request, exchange: Exchange) -> None:
+def answer_not_found(request: HttpRequest, exchange: Exchange) -> None:
     """The fallback of a server that was given none."""
     path = request.path.decode("latin-1")
     exchange.answer(404, error_body("HTTP_NOT_FOUND", f"There is nothing at {path!r}."))

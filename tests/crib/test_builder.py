@@ -10,7 +10,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.crib.assemble import as_loaded, open_crib
+from toolcrib.crib.builder import as_loaded, open_crib
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.stores.paths import Environment as Around
 

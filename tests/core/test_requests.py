@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from toolcrib.core.call import SILENT, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, NotImplementedHere
+from toolcrib.core.requests import SILENT, ErrorInfo, Request, Result
 
 TEXTS = {"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}
 
@@ -12,9 +12,9 @@ TEXTS = {"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": 
 def test_a_result_gives_its_text_and_its_data():
     """Structured content is the useful part where there is any, even if it is empty."""
     plain, structured, empty = (
-        ToolResult(TEXTS),
-        ToolResult({**TEXTS, "structuredContent": {"n": 1}}),
-        ToolResult({**TEXTS, "structuredContent": {}}),
+        Result(TEXTS),
+        Result({**TEXTS, "structuredContent": {"n": 1}}),
+        Result({**TEXTS, "structuredContent": {}}),
     )
 
     assert [result.text for result in (plain, structured)] == ["a\nb"] * 2
@@ -23,7 +23,7 @@ def test_a_result_gives_its_text_and_its_data():
 
 def test_bytes_are_decoded_once_and_only_when_somebody_looks():
     """The same object afterwards."""
-    result = ToolResult(raw=b'{"content":[{"type":"text","text":"a"}]}')
+    result = Result(raw=b'{"content":[{"type":"text","text":"a"}]}')
 
     assert result.mcp is result.mcp
     assert result.text == "a"
@@ -35,7 +35,7 @@ def test_bytes_are_decoded_once_and_only_when_somebody_looks():
 )
 def test_a_result_with_odd_content_has_no_text(raw):
     """And no exception."""
-    result = ToolResult(raw=raw)
+    result = Result(raw=raw)
 
     assert (result.text, result.success, result.data) == ("", True, "")
 
@@ -43,16 +43,16 @@ def test_a_result_with_odd_content_has_no_text(raw):
 @pytest.mark.parametrize("raw", [b"[]", b"\xff", b'{"n":1e999}', b'{"a":' + b"[" * 100_000])
 def test_what_no_value_can_hold_is_shown_as_the_text_it_is(raw):
     """Readable by a person, at least."""
-    assert ToolResult(raw=raw).text == raw.decode(errors="replace")
+    assert Result(raw=raw).text == raw.decode(errors="replace")
 
 
 def test_a_failure_of_ours_is_worded_for_a_model():
     """Message and hint as text, the code beside it."""
-    result = ToolResult.failed(CallTimeout("Too late.", hint="Ask for less.", details={"timeout_s": 3}))
+    result = Result.failed(CallTimeout("Too late.", hint="Ask for less.", details={"timeout_s": 3}))
 
     assert result.error == ErrorInfo("TOOL_TIMEOUT", "Too late. Ask for less.", True, {"timeout_s": 3})
     assert result.mcp == {"content": [{"type": "text", "text": "Too late. Ask for less."}], "isError": True}
-    assert repr(result) == "ToolResult(success=False, 'TOOL_TIMEOUT')"
+    assert repr(result) == "Result(success=False, 'TOOL_TIMEOUT')"
 
 
 async def test_without_a_client_nothing_is_told_and_questions_are_refused():
@@ -65,19 +65,19 @@ async def test_without_a_client_nothing_is_told_and_questions_are_refused():
 
 def test_a_request_is_never_changed_and_what_is_learned_of_it_is_shared():
     """A layer that wants other arguments passes on another request, in the same context."""
-    first = ToolCall("srv__a", "a", {"n": 1})
+    first = Request("srv__a", "a", {"n": 1})
     second = msgspec.structs.replace(first, arguments={"n": 2})
     second.context.decision = "allowed"
 
     with pytest.raises(AttributeError):
         first.arguments = {}  # type: ignore[misc]
     assert (first.arguments, first.context.decision) == ({"n": 1}, "allowed")
-    assert ToolCall("srv__a", "a", {}).context is not first.context
+    assert Request("srv__a", "a", {}).context is not first.context
 
 
 def test_arguments_are_encoded_once_and_again_only_when_they_were_replaced():
     """Of one request, everybody gets the same bytes; never those of another's arguments."""
-    first = ToolCall("srv__a", "a", {"n": 1})
+    first = Request("srv__a", "a", {"n": 1})
     second = msgspec.structs.replace(first, arguments={"n": 2})
     encoded = first.encode_arguments()
 
@@ -88,10 +88,10 @@ def test_arguments_are_encoded_once_and_again_only_when_they_were_replaced():
 @pytest.mark.parametrize(
     ("result", "asks"),
     [
-        (ToolResult(raw=b'{"resultType":"input_required"}'), True),
-        (ToolResult(raw=b"{}", result_type="input_required"), True),
-        (ToolResult(raw=b'{"resultType":"input_required"}', result_type=""), False),
-        (ToolResult({"content": []}), False),
+        (Result(raw=b'{"resultType":"input_required"}'), True),
+        (Result(raw=b"{}", result_type="input_required"), True),
+        (Result(raw=b'{"resultType":"input_required"}', result_type=""), False),
+        (Result({"content": []}), False),
     ],
 )
 def test_whether_a_result_asks_back_is_read_only_where_its_source_did_not(result, asks):

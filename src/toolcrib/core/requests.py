@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import NotImplementedHere, ToolcribError, is_retryable
-from toolcrib.core.tool import RequestKind, Tool
+from toolcrib.core.offers import RequestKind, Tool
 
 
 class BackChannel(Protocol):
@@ -104,7 +104,7 @@ class Timeline(Protocol):
         """It waits no longer."""
 
 
-class CallContext(msgspec.Struct):
+class RequestContext(msgspec.Struct):
     """What is learned of one request on its way; every layer may read it, and each field says who sets it."""
 
     decision: str = ""
@@ -124,7 +124,7 @@ class CallContext(msgspec.Struct):
     """How long it waited for a place and for room in its limits; added to by the limits."""
     admitted_at: float = 0.0
     """When its limits let it in, by their clock; set by ``limit`` or ``fleet_limit`` if it has any."""
-    renew: "Callable[[ToolCall], Awaitable[None]] | None" = None
+    renew: "Callable[[Request], Awaitable[None]] | None" = None
     """Has its limits let it in again if that was too long ago, and waits for that; set by ``limit`` or
     ``fleet_limit``, ``None`` if it has none."""
     repairs: tuple[str, ...] = ()
@@ -136,12 +136,12 @@ class CallContext(msgspec.Struct):
     tooling: "Tooling | None" = None
     """Where whoever acts for this call finds tools; ``None``: in the whole catalogue. Set by a profile's view."""
     encoded: bytes = b""
-    """The arguments as JSON; set by ``ToolCall.encode_arguments``, as is the next."""
+    """The arguments as JSON; set by ``Request.encode_arguments``, as is the next."""
     encoded_of: Mapping[str, Any] | None = None
     """Which arguments ``encoded`` is of: a layer may have replaced them since."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """A request for one offer: to run a tool, to read a resource, to get a prompt, to complete an argument.
 
     Never changed: a layer that wants another (repaired arguments) passes on a new one, and what layers learn is in the
@@ -162,7 +162,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     more: Mapping[str, Any] = {}
     """Further request fields that toolcrib does not interpret (``inputResponses``, ``requestState``)."""
     kind: RequestKind = RequestKind.CALL
-    context: CallContext = msgspec.field(default_factory=CallContext)
+    context: RequestContext = msgspec.field(default_factory=RequestContext)
 
     def encode_arguments(self) -> bytes:
         """The arguments as JSON, encoded once for all who need them; raises what the encoder raises."""
@@ -190,7 +190,7 @@ class ErrorInfo:
         return cls(error.code, str(error), is_retryable(error.code), error.details)
 
 
-class ToolResult(msgspec.Struct, eq=False):
+class Result(msgspec.Struct, eq=False):
     """What came of a call: MCP content, structured data or an error.
 
     A result that nobody had to look into still holds the bytes it came in; they are decoded on first use.
@@ -264,7 +264,7 @@ class ToolResult(msgspec.Struct, eq=False):
         return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
 
     def __repr__(self) -> str:
-        return f"ToolResult(success={self.success}, {self.error.code if self.error else self.text[:60]!r})"
+        return f"Result(success={self.success}, {self.error.code if self.error else self.text[:60]!r})"
 
 
 def _decode_text(content: Sequence[Mapping[str, Any]]) -> Any:
@@ -345,7 +345,7 @@ class SubAgentTools(Protocol):
     def tools(self) -> Sequence[Tool]:
         """What it may use, by exposed names."""
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """Use one; failure is a result."""
 
 
@@ -364,5 +364,5 @@ class Tooling(Protocol):
 
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None, *, caller: Caller, channel: BackChannel
-    ) -> ToolResult:
+    ) -> Result:
         """Use one of them, as that caller."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.tool import SecurityLevel, Tool, from_mcp, to_mcp
+from toolcrib.core.offers import SecurityLevel, Tool, from_mcp, to_mcp
 
 VALUES = (
     st.none() | st.integers() | st.text(max_size=5) | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)

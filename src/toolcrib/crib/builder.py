@@ -21,12 +21,12 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ResultsConfig, without_result_limits
 from toolcrib.config.parse import flags_layer
 from toolcrib.config.secrets import secrets_of
-from toolcrib.core.call import SubAgents
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.kinds import AUTO
 from toolcrib.core.names import RESULT_READ
-from toolcrib.core.source import LocalSource, ToolSource
+from toolcrib.core.requests import SubAgents
+from toolcrib.core.source import LocalSource, Source
 from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import make_knowledge
@@ -88,12 +88,12 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     keep_results: bool = True,
     live: bool = False,
     sub_agents: SubAgents | None = None,
-    sources: Sequence[ToolSource] = (),
+    sources: Sequence[Source] = (),
     layers: Sequence[Layer] = (),
 ) -> AsyncIterator[Crib]:
     """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions.
 
-    ``sources`` are a program's own (see ``ToolSource``), closed with the Crib; ``layers`` its own layers, which see a
+    ``sources`` are a program's own (see ``Source``), closed with the Crib; ``layers`` its own layers, which see a
     call after its caller, limits and arguments were checked and before it goes to its source. With ``live``, calls
     can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who stands behind the
     workspace's ``delegate``.
@@ -128,7 +128,7 @@ class BuildOptions:
     """For a single call: results are handed over whole, since nobody could read on."""
     live: bool = False
     sub_agents: SubAgents | None = None
-    sources: Sequence[ToolSource] = ()
+    sources: Sequence[Source] = ()
     layers: Sequence[Layer] = ()
 
 
