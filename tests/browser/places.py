@@ -82,5 +82,6 @@ NO_PAGES = {
     "/calls/stream": "news",
     "/approvals/stream": "news",
     "/audit/export": "a download",
+    "/kb/export": "a download",
     "/tools/{name}/try": "leads back to the tool",
 }

@@ -117,7 +117,7 @@ def test_the_listing_holds_every_tool_of_every_server(converse, door, client):
     """Nothing is lost and nothing is listed twice."""
     names = [tool["name"] for tool in converse(door, client)["list"]["tools"]]
 
-    assert Counter(re.split(r"__|\.", name)[0] for name in names) == {**TOOL_COUNTS, "result_read": 1, "kb": 10}
+    assert Counter(re.split(r"__|\.", name)[0] for name in names) == {**TOOL_COUNTS, "result_read": 1, "kb": 12}
     assert len(set(names)) == len(names)
 
 

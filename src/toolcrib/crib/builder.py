@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -34,7 +34,7 @@ from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, noted
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import Parts
-from toolcrib.crib.sources import LocalSources, SourceMaker, attach_sources, model_key, sub_agents_of
+from toolcrib.crib.sources import AttachedSource, LocalSources, SourceMaker, attach_sources, model_key, sub_agents_of
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeTool, define, import_tools, native_tool
@@ -45,7 +45,7 @@ from toolcrib.stores.paths import Environment, for_network
 from toolcrib.stores.results import Results
 
 if TYPE_CHECKING:
-    from toolcrib.crib.workspace import WorkspaceTools
+    from toolcrib.crib.workspace import WorkspaceSource
 
 
 def reading_tool(results: Results, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
@@ -142,61 +142,106 @@ async def assemble(
     around = for_network(surroundings or Environment(), loaded.config)
     backend = await find_backend(loaded.config, around).open()
     try:
-        return await _assemble(loaded, backend, around, emit, options)
+        return await Builder(loaded, options, backend, around, emit).build()
     except BaseException:
         await backend.close()
         raise
 
 
-async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit: Emit, options: BuildOptions) -> Crib:
-    config = loaded.config
-    attached = attach_sources(options.sources, config.servers)
-    maker = SourceMaker(config, around, emit)
-    maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
-    imported = [entry for path in config.native for entry in import_tools(path)]
-    own = [native_tool(entry) for entry in (*options.tools, *imported)]
-    agents = options.sub_agents or sub_agents_of(config.model, around.env)
-    workspace = find_workspace(loaded, backend, maker, agents)
-    own += without_taken(workspace.tools() if workspace is not None else [], own)
-    kept = await backend.results()
-    if kept is not None:
-        own.append(reading_tool(kept, config, own))
-    maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
-    local: list[LocalSource] = [NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)]
-    if config.kb.enabled:
-        local.append(make_knowledge(config.kb, around, backend, maker.workers, emit, fills=not options.one_shot))
-    ledger = backend.lock(loaded.lock)
-    log, inbox = open_audit(config, noted(backend), emit), Inbox(time.monotonic)
-    fleet = await join_fleet(backend, replica_name(config), emit)
-    marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
-    parts = Parts(
-        native=local[0] if len(local) == 1 else LocalSources(local, emit),
-        make_source=maker,
-        records=ledger or MemoryRecords(),
-        desk=make_approvals(config, emit, ledger or MemoryAnswers(), log, inbox, marks),
-        inbox=inbox,
-        emit=emit,
-        log=log,
-        results=None if options.one_shot else kept,
-        live=Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None,
-        coordination=backend.coordination,
-        helpers=maker.helpers,
-        security=config.security,
-        list_grace_s=config.list_grace_s,
-        prefix=options.prefix,
-        capacity=config.capacity,
-        ledger=ledger,
-        supply=find_supply(config, around, emit),
-        fleet=fleet,
-        attached=attached,
-        close_last=_closing(maker, *([] if workspace is None else [workspace]), backend),
-    )
-    redact, tracer = maker.redact if config.audit.values else None, find_tracer(config, around.env)
-    crib = Crib(parts, layer_stack(config, parts, options.layers, maker.isolation_of, redact, tracer))
-    crib.loaded, crib.around = loaded, around
-    if workspace is not None:
-        workspace.tooling = crib
-    return await crib.open(config.servers.values())
+class Builder:
+    """From a configuration, and what a program wishes besides, to a Crib; the only place that knows every room."""
+
+    def __init__(
+        self, loaded: Loaded, options: BuildOptions, backend: Backend, around: Environment, emit: Emit
+    ) -> None:
+        self._loaded, self._options, self._backend, self._around = loaded, options, backend, around
+        self._config, self._emit = loaded.config, emit
+        self._maker = SourceMaker(loaded.config, around, emit)
+        self._maker.own_secrets |= secrets_of([("key", model_key(loaded.config.model, around.env))], {})
+
+    async def build(self) -> Crib:
+        """The Crib, opened; nothing is started before it is needed."""
+        config, maker = self._config, self._maker
+        attached = attach_sources(self._options.sources, config.servers)
+        results, workspace = await self._backend.results(), self._workspace()
+        native = LocalSources([self._functions(results), *self._knowledge(), *workspace], self._emit)
+        parts = await self._parts(native, results, attached)
+        redact, tracer = maker.redact if config.audit.values else None, find_tracer(config, self._around.env)
+        crib = Crib(parts, layer_stack(config, parts, self._options.layers, maker.isolation_of, redact, tracer))
+        crib.loaded, crib.around = self._loaded, self._around
+        for source in workspace:
+            source.tooling = crib
+        return await crib.open(config.servers.values())
+
+    async def _parts(
+        self, native: LocalSource, results: Results | None, attached: Mapping[str, AttachedSource]
+    ) -> Parts:
+        config, options, backend, maker, emit = self._config, self._options, self._backend, self._maker, self._emit
+        ledger = backend.lock(self._loaded.lock)
+        log, inbox = open_audit(config, noted(backend), emit), Inbox(time.monotonic)
+        fleet = await join_fleet(backend, replica_name(config), emit)
+        marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
+        return Parts(
+            native=native,
+            make_source=maker,
+            records=ledger or MemoryRecords(),
+            desk=make_approvals(config, emit, ledger or MemoryAnswers(), log, inbox, marks),
+            inbox=inbox,
+            emit=emit,
+            log=log,
+            results=None if options.one_shot else results,
+            live=Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None,
+            coordination=backend.coordination,
+            helpers=maker.helpers,
+            security=config.security,
+            list_grace_s=config.list_grace_s,
+            prefix=options.prefix,
+            capacity=config.capacity,
+            ledger=ledger,
+            supply=find_supply(config, self._around, emit),
+            fleet=fleet,
+            attached=attached,
+            close_last=self._close,
+        )
+
+    def _functions(self, results: Results | None) -> NativeSource:
+        """The user's own functions, and the way to read large results."""
+        imported = [entry for path in self._config.native for entry in import_tools(path)]
+        own = [native_tool(entry) for entry in (*self._options.tools, *imported)]
+        if results is not None:
+            own.append(reading_tool(results, self._config, own))
+        wishes = {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
+        self._maker.native_wishes |= wishes
+        run = self._maker.run_isolated
+        return NativeSource(own, emit=self._emit, capacity=self._config.capacity, run_isolated=run)
+
+    def _knowledge(self) -> list[LocalSource]:
+        config, fills = self._config.kb, not self._options.one_shot
+        if not config.enabled:
+            return []
+        return [make_knowledge(config, self._around, self._backend, self._maker.workers, self._emit, fills=fills)]
+
+    def _workspace(self) -> "list[WorkspaceSource]":
+        """Where it is switched on; its ``bash`` runs at whatever isolation is proven here."""
+        config, around, loaded = self._config.workspace, self._around, self._loaded
+        if not config.enabled:
+            return []
+        from toolcrib.crib.workspace import WorkspacePlace, WorkspaceSource, find_root
+
+        named = (*loaded.files, loaded.lock, *named_manifests(loaded.config, around))
+        guarded = tuple(path for path in named if path is not None)
+        root = find_root(config, loaded.project, around)
+        place = WorkspacePlace(root, self._maker.spawner, self._maker.bounds, guarded)
+        self._maker.native_wishes["bash"] = IsolationWanted(AUTO)
+        agents = self._options.sub_agents or sub_agents_of(loaded.config.model, around.env)
+        return [WorkspaceSource(config, place, self._backend, agents, self._emit)]
+
+    async def _close(self) -> None:
+        """What all sources shared, one after the other, whatever becomes of one."""
+        try:
+            await self._maker.close()
+        finally:
+            await self._backend.close()
 
 
 def find_supply(config: Config, around: Environment, emit: Emit) -> Supply | None:
@@ -214,35 +259,3 @@ def named_manifests(config: Config, around: Environment) -> list[Path]:
 
     named = (config.platform.manifest, around.env.get(VARIABLE, "").strip())
     return [around.cwd / Path(name).expanduser() for name in named if name]
-
-
-def find_workspace(
-    loaded: Loaded, backend: Backend, maker: SourceMaker, agents: SubAgents | None
-) -> "WorkspaceTools | None":
-    """The workspace of a configuration, where it is switched on; ``bash`` runs at whatever isolation is proven here."""
-    config, around = loaded.config.workspace, backend.around
-    if not config.enabled:
-        return None
-    from toolcrib.crib.workspace import WorkspacePlace, WorkspaceTools, find_root
-
-    files = [path for path in (*loaded.files, loaded.lock, *named_manifests(loaded.config, around)) if path is not None]
-    place = WorkspacePlace(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
-    maker.native_wishes["bash"] = IsolationWanted(AUTO)
-    return WorkspaceTools(config, place, backend, agents)
-
-
-def _closing(*parts: "SourceMaker | WorkspaceTools | Backend") -> Callable[[], Any]:
-    """What closes one after the other, all of them whatever becomes of one."""
-
-    async def close() -> None:
-        async with AsyncExitStack() as closing:
-            for part in reversed(parts):
-                closing.push_async_callback(part.close)
-
-    return close
-
-
-def without_taken(offered: Sequence[NativeTool], taken: Sequence[NativeTool]) -> list[NativeTool]:
-    """The tools whose names a user's own tools do not have already: theirs count."""
-    names = {entry.tool.name for entry in taken}
-    return [entry for entry in offered if entry.tool.name not in names]

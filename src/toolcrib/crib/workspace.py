@@ -7,6 +7,7 @@ from pathlib import Path
 from toolcrib.config.model import Config
 from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit, drop
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.network import Network
 from toolcrib.core.offers import Tool
@@ -16,6 +17,7 @@ from toolcrib.isolate.plan import is_too_wide
 from toolcrib.isolate.worker import Workers
 from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.sources.native.functions import NativeTool, define
+from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.local import Backend
 from toolcrib.stores.paths import Environment, state_directory
 from toolcrib.transports.http.fetch import FetchLimits
@@ -63,8 +65,8 @@ def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Envir
     return root
 
 
-class WorkspaceTools:
-    """The tools of one workspace, and what has to be closed behind them."""
+class WorkspaceSource(NativeSource):
+    """The workspace as a source: the tools of it that are switched on."""
 
     def __init__(
         self,
@@ -72,17 +74,14 @@ class WorkspaceTools:
         place: WorkspacePlace,
         backend: Backend,
         agents: SubAgents | None = None,
+        emit: Emit = drop,
     ) -> None:
-        self._config = config
         self.tooling: Tooling | None = None
         """Whose tools sub-agents are given; set once there is a Crib."""
         self._work = backend.tasks(str(place.root))
-        self._set = _make(config, place, backend.around, _Behind(self._work, lambda: self.tooling, agents))
-
-    def tools(self) -> list[NativeTool]:
-        """The tools that are switched on."""
-        made = (_define(function, options, self._config) for function, options in self._set.declarations())
-        return [entry for entry in made if entry.tool.name in self._config.offered]
+        made = _make(config, place, backend.around, _Behind(self._work, lambda: self.tooling, agents))
+        defined = (_define(function, options, config) for function, options in made.declarations())
+        super().__init__([entry for entry in defined if entry.tool.name in config.offered], emit=emit)
 
     async def close(self) -> None:
         """Let go of the tasks' file."""
@@ -135,4 +134,4 @@ def workspace_tools(config: WorkspaceConfig) -> list[Tool]:
     """The definitions of the tools that are switched on, for a catalogue that calls nothing."""
     around, spawner = Environment(), Spawner()
     place = WorkspacePlace(around.cwd, spawner, Isolator(spawner, around.env, IsolationConfig(), VERSION))
-    return [entry.tool for entry in WorkspaceTools(config, place, Backend(Config(), around)).tools()]
+    return [*WorkspaceSource(config, place, Backend(Config(), around)).listing.tools]
