@@ -66,7 +66,7 @@ async def test_behind_each_call_the_listing_of_its_server_is_renewed_where_that_
     renewed: list[str] = []
 
     async def source(call: Request) -> Result:
-        renewed.append(call.tool)
+        renewed.append(call.target)
         return Result({})
 
     subject = Subject("files__read", "files", Tool("read"), renew=lambda: renewed.append("renew"))

@@ -52,7 +52,7 @@ async def test_only_the_changed_tool_is_held_and_approval_lets_it_go():
         await made.crib.refresh("files")
         names = await listed(made)
         results = [await made.crib.call(name) for name in ("files__read", "files__stat", "other__read")]
-        reached = [call.tool for call in files.calls]
+        reached = [call.target for call in files.calls]
         approved = await made.crib.servers.approve("files__read")
         after = await made.crib.call("files__read")
 

@@ -53,8 +53,8 @@ class Library:
         return Listing((TOOL,), others=self.others)
 
     async def answer(self, call: Request) -> Result:
-        self.asked.append((str(call.kind), call.tool, call.arguments))
-        return Result({"answer": f"{call.kind} {call.tool}"})
+        self.asked.append((str(call.kind), call.target, call.arguments))
+        return Result({"answer": f"{call.kind} {call.target}"})
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self.tell = listener

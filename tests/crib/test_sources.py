@@ -50,11 +50,11 @@ class Shop:
         return Listing(self.tools)
 
     async def answer(self, call: Request) -> Result:
-        if call.tool == "broken":
+        if call.target == "broken":
             raise ValueError("no stock")
-        if call.tool == "away":
+        if call.target == "away":
             raise ConnectionError("no line")
-        return Result({"content": [{"type": "text", "text": f"{call.tool} {call.arguments}"}]})
+        return Result({"content": [{"type": "text", "text": f"{call.target} {call.arguments}"}]})
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self.tell = listener

@@ -150,7 +150,7 @@ class Request(msgspec.Struct, frozen=True):
 
     name: str
     """The exposed name the caller used."""
-    tool: str
+    target: str
     """The source's own name for it; empty until the name was looked up."""
     arguments: dict[str, Any]
     id: str = ""

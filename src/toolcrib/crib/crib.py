@@ -261,8 +261,8 @@ class Crib:
     async def run(self, call: Request) -> Result:
         """Run what ``request`` made; the one place where trouble becomes a result."""
         try:
-            tool, step = self._steps[call.kind].get(call.name) or await self._find_step(call)
-            return await step(call if call.tool == tool else msgspec.structs.replace(call, tool=tool))
+            target, step = self._steps[call.kind].get(call.name) or await self._find_step(call)
+            return await step(call if call.target == target else msgspec.structs.replace(call, target=target))
         except ToolcribError as error:
             return Result.failed(error)
         except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
@@ -377,7 +377,7 @@ class CribSource:
         """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
         caller, outer = replace(call.caller, grants=EVERYTHING), call.context
         inner = self._crib.request(
-            call.tool, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
+            call.target, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
         )
         inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
         try:

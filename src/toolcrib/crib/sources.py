@@ -188,7 +188,7 @@ class LocalSources:
 
     def answer(self, call: Request) -> Coroutine[Any, Any, Result]:
         """Run one; no coroutine of its own, so that it costs a look-up and nothing else."""
-        return self._owners.get(call.tool, self._sources[0]).answer(call)
+        return self._owners.get(call.target, self._sources[0]).answer(call)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called whenever a tool comes or goes."""

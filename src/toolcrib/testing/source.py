@@ -61,9 +61,9 @@ class FakeSource:
             raise ConnectionLost(f"The connection to {self.name} ended.")
         call.context.sent = True
         await self.calling.passed()
-        if call.tool not in {tool.name for tool in self.tools}:
-            raise UnknownTool(call.tool)
-        return await _settle(self.answers.get(call.tool, f"{call.tool} ran"), call)
+        if call.target not in {tool.name for tool in self.tools}:
+            raise UnknownTool(call.target)
+        return await _settle(self.answers.get(call.target, f"{call.target} ran"), call)
 
     def lose_connection(self, *, sent: bool = True, times: int = 1) -> None:
         """Lose the connection under the next calls, after they were sent or before."""

@@ -257,9 +257,9 @@ class McpSource:
         request_id = link.new_id()
         version = self.supervisor.remembered
         question = ServerRequest(
-            request_id, "tools/call", self._params(call, request_id, more), call.tool, (), call.channel, version
+            request_id, "tools/call", self._params(call, request_id, more), call.target, (), call.channel, version
         )
-        declared = self._mirrored.get(call.tool)
+        declared = self._mirrored.get(call.target)
         if declared:
             question.headers = http.param_headers(declared, call.arguments)
         return self._put(link, question, call)
@@ -269,13 +269,13 @@ class McpSource:
         capabilities, wants_progress = call.channel.capabilities, call.channel.wants_progress
         try:
             if not (more or call.meta or capabilities or wants_progress):
-                return messages.plain_call_params(call.tool, call.encode_arguments(), self._plain_meta())
+                return messages.plain_call_params(call.target, call.encode_arguments(), self._plain_meta())
             meta: dict[str, Any] = {**call.meta, **(self._meta(capabilities) or {})}
             if wants_progress:
                 meta["progressToken"] = request_id
-            return messages.call_params(call.tool, call.encode_arguments(), more, meta)
+            return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
-            raise InvalidArguments(f"The arguments of {call.tool!r} cannot be written as JSON: {error}.") from None
+            raise InvalidArguments(f"The arguments of {call.target!r} cannot be written as JSON: {error}.") from None
 
     def _plain_meta(self) -> bytes:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""

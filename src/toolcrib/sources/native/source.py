@@ -116,9 +116,9 @@ class NativeSource:
 
     async def answer(self, call: Request) -> Result:
         """Run the function; whatever it raises is a failed result, worded for a model."""
-        entry = self._tools.get(call.tool)
+        entry = self._tools.get(call.target)
         if entry is None:
-            raise UnknownTool(call.tool, known=list(self._tools))
+            raise UnknownTool(call.target, known=list(self._tools))
         call.context.sent = True
         try:
             run = self._run_reporting if has_listener(call.channel) else self._run
