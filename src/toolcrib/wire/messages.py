@@ -65,8 +65,12 @@ class Asker:
     info: Any = None
     is_modern: bool = field(init=False)
     """Whether the request is of the stateless era."""
+    name: str = field(init=False)
+    """What the client calls itself, empty if it does not say; read once for all calls of a session."""
 
     def __post_init__(self) -> None:
+        name = self.info.get("name") if type(self.info) is dict else None
+        object.__setattr__(self, "name", name if type(name) is str else "")
         object.__setattr__(self, "is_modern", eras.is_modern(self.version))
 
 
