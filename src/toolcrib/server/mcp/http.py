@@ -186,7 +186,7 @@ class HttpDoor:
             exchange.answer(400, encode_error(request_id, error))
 
     def _dispatch(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
-        if request.header(http.VERSION) in MODERN or messages.claims_modern(messages.request_params(message)):
+        if request.header(http.VERSION) in MODERN or messages.claims_modern(message):
             self._dispatch_modern(message, request, exchange)
         elif message.method == "initialize":
             self._initialize(message, request, exchange)
@@ -338,8 +338,9 @@ class HttpDoor:
     def _start(self, message: Inbound, asker: Asker, request: HttpRequest, session: McpSession | None) -> None:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
-        exchange, token = request.exchange, service.progress_token(messages.request_params(message))
-        kind = HttpReply if replies.is_usual(request) or replies.accepts_stream(request) else PlainReply
+        exchange, token = request.exchange, service.progress_token(message)
+        is_usual = request.header(b"accept") == replies.USUAL_ACCEPT
+        kind = HttpReply if is_usual or replies.accepts_stream(request) else PlainReply
         tells = token is not None and kind is HttpReply
         caller = session.caller if session is not None else self._caller_of(request)
         reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller)

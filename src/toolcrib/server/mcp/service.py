@@ -261,9 +261,9 @@ def internal_error(request_id: RequestId | None) -> bytes:
     return encode_error(request_id, RpcError(INTERNAL_ERROR, "toolcrib failed to answer; its log has the details."))
 
 
-def progress_token(params: Mapping[str, Any]) -> Any:
+def progress_token(message: Inbound) -> Any:
     """The token under which a client wants to hear of progress, ``None`` if it does not."""
-    return messages.request_meta(params).get("progressToken")
+    return messages.meta_of(message).get("progressToken")
 
 
 def cancelled_id(message: Inbound) -> RequestId | None:

@@ -127,11 +127,10 @@ class StdioDoor(asyncio.Protocol):
             self._running[request_id] = self._spawn(self._work(message, request_id, asker))
 
     def _identify(self, message: Inbound) -> Asker:
-        params = messages.request_params(message)
-        if messages.claims_modern(params):
-            return messages.modern_asker(str(message.method), params)
+        if messages.claims_modern(message):
+            return messages.modern_asker(str(message.method), messages.request_params(message))
         if message.method == "initialize":
-            self._asker = messages.handshake_asker(params)
+            self._asker = messages.handshake_asker(messages.request_params(message))
         if self._asker is None:
             if message.method == "ping":
                 return Asker("2025-03-26")
@@ -139,7 +138,7 @@ class StdioDoor(asyncio.Protocol):
         return self._asker
 
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
-        token = service.progress_token(messages.request_params(message))
+        token = service.progress_token(message)
         try:
             channel = StdioChannel(
                 asker.capabilities, asker.is_modern, token is not None, token, self.out, self._questions

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -181,7 +182,7 @@ class HttpLink:
         self._session: bytes | None = None
         self._version = ""
         self._heads: dict[tuple[str, str, str], bytes] = {}
-        """Heads of the stateless era that say nothing of the arguments: to encode one takes as long as to send it."""
+        """Heads of the questions so far, but those that mirror arguments: to encode one takes as long as to send it."""
         self._head = self._encode_head("POST")
         self._next_id = 0
         self._channels: dict[int, BackChannel] = {}
@@ -221,19 +222,15 @@ class HttpLink:
 
     def _head_of(self, question: ServerRequest) -> bytes:
         """The same head for all requests of a handshake; the stateless era mirrors the question into it."""
-        if not eras.is_modern(question.version):
-            return self._head
-        if question.headers:
-            return self._encode_modern(question)
         key = question.method, question.name, question.version
         head = self._heads.get(key)
-        if head is None:
-            if len(self._heads) >= HEADS_MAX:
-                self._heads.clear()
-            head = self._heads[key] = self._encode_modern(question)
+        if head is None or question.headers:
+            head = self._encode_mirror(question) if eras.is_modern(question.version) else self._head
+            if not question.headers and len(self._heads) < HEADS_MAX:
+                self._heads[key] = head
         return head
 
-    def _encode_modern(self, question: ServerRequest) -> bytes:
+    def _encode_mirror(self, question: ServerRequest) -> bytes:
         more = [(b"mcp-method", question.method.encode()), *question.headers]
         if question.name:
             more.append((b"mcp-name", http.encode_value(question.name)))
@@ -247,12 +244,13 @@ class HttpLink:
             await self._pass_gate()
         if not self.is_open:
             raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
+        if not self._channels:
+            self._quiet.clear()
         self._channels[question.id] = question.channel
-        self._quiet.clear()
         stream = self._stream(question)
         try:
             response = await self._exchange(question, stream)
-            if stream.resume_from:
+            if stream.is_used and stream.resume_from:
                 await self._resume(question, stream)
         except asyncio.CancelledError:
             self._give_up(question)
@@ -339,31 +337,25 @@ class HttpLink:
             self.tell(link.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
 
     def _stream(self, question: ServerRequest) -> AnswerStream:
-        notice, answer = self._notice(question), self._answer_server(question)
+        notice, answer = partial(self._notice, question), partial(self._answer_server, question)
         return AnswerStream(question.id, notice, answer, self._events.redactor, self._loop)
 
-    def _notice(self, question: ServerRequest) -> Take:
-        def notice(message: Outbound) -> None:
-            if message.method == link.TOOLS_CHANGED:
-                self._events.tools_changed()
-            elif message.method in (link.PROGRESS, link.MESSAGE):
-                question.channel.notify(message.method, link.params_of(message))
+    def _notice(self, question: ServerRequest, message: Outbound) -> None:
+        if message.method == link.TOOLS_CHANGED:
+            self._events.tools_changed()
+        elif message.method in (link.PROGRESS, link.MESSAGE):
+            question.channel.notify(message.method, link.params_of(message))
 
-        return notice
-
-    def _answer_server(self, question: ServerRequest) -> Take:
-        def answer(message: Outbound) -> None:
-            call_id = self._only_call() if question.method == LISTEN else question.id
-            channel = self._channels.get(call_id)
-            answer = link.answer_at_once(message, channel)
-            if self._asking.is_full:
-                return  # an answer would be one more request: a server that asks this much gets none
-            if answer is not None:
-                self._asking.start(NOBODY, self._post(answer))
-            elif channel is not None:
-                self._asking.start(call_id, self._ask_client(message, channel))
-
-        return answer
+    def _answer_server(self, question: ServerRequest, message: Outbound) -> None:
+        call_id = self._only_call() if question.method == LISTEN else question.id
+        channel = self._channels.get(call_id)
+        answer = link.answer_at_once(message, channel)
+        if self._asking.is_full:
+            return  # an answer would be one more request: a server that asks this much gets none
+        if answer is not None:
+            self._asking.start(NOBODY, self._post(answer))
+        elif channel is not None:
+            self._asking.start(call_id, self._ask_client(message, channel))
 
     async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
         """Get the client's answer; its delivery does not end with the call, which may be over because of it."""
