@@ -84,7 +84,8 @@ def test_odd_capabilities_count_as_none():
 
 def test_a_request_is_modern_by_its_meta():
     """Nothing else makes it so."""
-    claims = [messages.claims_modern(params) for params in ({"_meta": META}, {"_meta": {}}, {"_meta": 5}, {})]
+    sent = ({"_meta": META}, {"_meta": {}}, {"_meta": 5}, {})
+    claims = [messages.claims_modern(Inbound("2.0", 1, "x", params)) for params in sent]
 
     assert claims == [True, False, False, False]
 

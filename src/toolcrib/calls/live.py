@@ -267,12 +267,14 @@ class Live:
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
         self.begun += 1
+        context = call.context
+        context.task = task = asyncio.current_task(self.loop)
         entry = self._running[call.id] = LiveCall(
             call.id,
             call.name,
-            call.context.trace_id,
+            context.trace_id,
             shape,
-            asyncio.current_task(self.loop),
+            task,
             self.wall(),
             about,
             call.caller,

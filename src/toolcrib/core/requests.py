@@ -113,6 +113,8 @@ class RequestContext(msgspec.Struct):
     """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by ``observe``."""
     facts: dict[str, Any] = {}
     """What the audit log shall know of it: sizes, the shape of its arguments, repairs; set by ``observe``."""
+    task: Any = None
+    """The task that runs it, for whoever may have to cancel it; set by ``observe`` where people look on."""
     live: Timeline | None = None
     """Where people see it running, if anybody may look; set by ``observe``."""
     is_late: bool = False

@@ -47,6 +47,7 @@ _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _IS_ERROR, _RESULT_TYPE, _META = len('"isError":true,'), len('"resultType":"",'), len('"_meta":,')
 _CONTENT, _STRUCTURED, _MEMBER = len('"content":,'), len('"structuredContent":,'), len('"":,')
 _TEXT_BLOCK = len('{"type":"","text":},')
+_ONE_TEXT = 2 + _CONTENT + _TEXT_BLOCK
 _DATA_BLOCK = len(',"mimeType":""')
 _QUOTE = ord('"')
 
@@ -62,8 +63,20 @@ class Unreadable(Exception):
 
 def is_plain(size: int, head: ResultHead) -> bool:
     """Whether a result of so many bytes is nothing but texts: no number, no depth, and no member twice."""
-    is_short = type(head.content) is list and head.structured is UNSET and head.meta is UNSET
-    return is_short and is_accounted_for(size, head)
+    content = head.content
+    if type(content) is not list or head.structured is not UNSET or head.meta is not UNSET:
+        return False
+    if len(content) != 1:
+        return is_accounted_for(size, head)
+    # Nearly all results are one text: the sum for that alone, without two calls, takes half the time.
+    block, is_error, result_type = content[0], head.is_error, head.result_type
+    text = block.text
+    if text is UNSET or memoryview(text)[0] != _QUOTE:
+        return is_accounted_for(size, head)
+    flags = 0 if is_error is None else _IS_ERROR + (not is_error)
+    if result_type is not None:
+        flags += _RESULT_TYPE + len(result_type)
+    return size == _ONE_TEXT + len(block.type) + len(text) + flags
 
 
 def is_accounted_for(size: int, head: ResultHead) -> bool:

@@ -558,7 +558,7 @@ async def test_the_pauses_between_streams_grow_to_a_limit(monkeypatch, lived_s, 
 
     async def sleep(seconds: float) -> None:
         paused.append(seconds)
-        linked.link._open = len(paused) < 6
+        linked.link.is_open = len(paused) < 6
 
     linked.link._follow_changes = follow
     with monkeypatch.context() as patched:

@@ -292,7 +292,7 @@ async def test_questions_of_the_server_end_with_the_call_they_were_asked_in(link
     await asyncio.wait([task])
     await turn()
 
-    assert (client.thinking, client.gave_up, link._asking._running) == (1, 1, {})
+    assert (client.thinking, client.gave_up, link._asking.running) == (1, 1, {})
     assert "s1" not in [message.get("id") for message in link.pipes.sent]
 
 

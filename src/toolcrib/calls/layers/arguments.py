@@ -44,7 +44,8 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
                 filled = apply_defaults(schema, call.arguments)
                 if filled is not call.arguments:
                     call = replace(call, arguments=filled)
-            encoded = _written(call, check)
+            context = call.context  # `observe` has encoded them most often: two calls less
+            encoded = context.encoded if context.encoded_of is call.arguments else _written(call, check)
             if len(encoded) > quick_bytes and not check.is_quick(call.arguments, encoded):
                 return _check_beside(helpers, subject, call, encoded, following)
             if accepts(call.arguments):

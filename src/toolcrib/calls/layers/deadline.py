@@ -89,9 +89,10 @@ class Alarms:
 
     def set(self, timeout_s: float, context: RequestContext) -> Alarm:
         """An alarm for a call, in the task that is running now."""
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
+        # Asking for the running loop, as `current_task` does, is a system call before Python 3.12: 5 % of a call.
+        task = context.task or asyncio.current_task()
         assert task is not None
+        loop = task.get_loop()
         alarm = Alarm(task, context, task.cancelling(), loop.time() + timeout_s)
         if timeout_s < PRECISE_BELOW_S:
             alarm.timer = loop.call_later(timeout_s, alarm.ring)

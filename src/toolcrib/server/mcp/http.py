@@ -13,7 +13,7 @@ from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.events import Stay
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.mcp import replies, service
-from toolcrib.server.mcp.channel import StandingStream
+from toolcrib.server.mcp.channel import StandingStream, task_maker
 from toolcrib.server.mcp.replies import HttpReply, PlainReply
 from toolcrib.server.mcp.roaming import Home
 from toolcrib.server.mcp.service import McpService
@@ -143,6 +143,7 @@ class HttpDoor:
         self._mcp = mcp
         self._caller, self._is_current = caller, is_current
         self._loop = asyncio.get_running_loop()
+        self._spawn = task_maker(self._loop)
         self._sessions = McpSessions(self._loop.time)
         self._lookups = Lookups(home) if home is not None else None
         if home is not None:
@@ -166,10 +167,11 @@ class HttpDoor:
             replies.not_allowed(exchange)
 
     def _post(self, request: HttpRequest, exchange: Exchange) -> None:
-        if not replies.is_json(request):
+        is_usual = replies.is_usual(request)
+        if not is_usual and not replies.is_json(request):
             exchange.answer(415, error_body("HTTP_NOT_JSON", "Send the message with content-type application/json."))
             return
-        if not replies.accepts_json(request):
+        if not is_usual and not replies.accepts_json(request):
             exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "Accept application/json and text/event-stream."))
             return
         try:
@@ -184,12 +186,14 @@ class HttpDoor:
             exchange.answer(400, encode_error(request_id, error))
 
     def _dispatch(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
-        if request.header(http.VERSION) in MODERN or messages.claims_modern(messages.request_params(message)):
+        if request.header(http.VERSION) in MODERN or messages.claims_modern(message):
             self._dispatch_modern(message, request, exchange)
         elif message.method == "initialize":
             self._initialize(message, request, exchange)
+        elif (session := self._session_of(request)) is not None:
+            self._go_on(message, request, session)
         else:
-            self._dispatch_handshake(message, request, exchange)
+            self._without_session(request, exchange, partial(self._go_on, message, request))
 
     # The stateless era
 
@@ -258,9 +262,6 @@ class HttpDoor:
         else:
             self._lookups.welcome(session, body, exchange)
 
-    def _dispatch_handshake(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
-        self._with_session(request, exchange, partial(self._go_on, message, request))
-
     def _go_on(self, message: Inbound, request: HttpRequest, session: McpSession) -> None:
         """Take a message within its session."""
         if message.method is not UNSET and message.id is not UNSET:
@@ -280,22 +281,22 @@ class HttpDoor:
             cancel()
         return request_id is None or cancel is not None
 
-    def _with_session(self, request: HttpRequest, exchange: Exchange, go_on: Callable[[McpSession], None]) -> None:
-        """Go on with the session a request belongs to; a request without a usable one is answered here."""
+    def _session_of(self, request: HttpRequest) -> McpSession | None:
+        """The session a request belongs to, if this replica knows it; one that names none is refused."""
         stated = request.header(http.VERSION)
         if stated is not None and stated not in KNOWN:
             raise RpcError(INVALID_REQUEST, f"Protocol version {stated.decode('latin-1')!r} is not supported.")
         session_id = request.header(http.SESSION)
         if session_id is None:
             raise RpcError(INVALID_REQUEST, "The Mcp-Session-Id header is missing: send initialize first.")
-        caller = self._caller_of(request)
-        session = self._sessions.find(session_id, caller)
-        if session is not None:
-            go_on(session)
-        elif self._lookups is None:
+        return self._sessions.find(session_id, self._caller_of(request))
+
+    def _without_session(self, request: HttpRequest, exchange: Exchange, go_on: GoOn) -> None:
+        """Go on with a session that another replica knows; if there is none, the client is told so."""
+        if self._lookups is None:
             replies.session_ended(exchange)
         else:
-            self._lookups.adopt(session_id, caller, exchange, go_on)
+            self._lookups.adopt(request.header(http.SESSION) or b"", self._caller_of(request), exchange, go_on)
 
     def _get(self, request: HttpRequest, exchange: Exchange) -> None:
         if request.header(http.VERSION) in MODERN:
@@ -305,9 +306,14 @@ class HttpDoor:
             replies.want_stream(exchange)
             return
         try:
-            self._with_session(request, exchange, partial(self._open_stream, exchange))
+            session = self._session_of(request)
         except RpcError as error:
             exchange.answer(400, encode_error(None, error))
+            return
+        if session is not None:
+            self._open_stream(exchange, session)
+        else:
+            self._without_session(request, exchange, partial(self._open_stream, exchange))
 
     def _open_stream(self, exchange: Exchange, session: McpSession) -> None:
         stream = StandingStream(exchange, PING)
@@ -332,19 +338,21 @@ class HttpDoor:
     def _start(self, message: Inbound, asker: Asker, request: HttpRequest, session: McpSession | None) -> None:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
-        exchange, token = request.exchange, service.progress_token(messages.request_params(message))
-        kind = HttpReply if replies.accepts_stream(request) else PlainReply
+        exchange, token = request.exchange, service.progress_token(message)
+        is_usual = request.header(b"accept") == replies.USUAL_ACCEPT
+        kind = HttpReply if is_usual or replies.accepts_stream(request) else PlainReply
         tells = token is not None and kind is HttpReply
         caller = session.caller if session is not None else self._caller_of(request)
         reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller)
-        reply.task = self._loop.create_task(self._work(message, asker, reply))
+        request_id = _id(message)
+        reply.task = self._spawn(self._work(message, request_id, asker, reply))
         self._replies.add(reply)
         if session is not None:
-            session.running[_id(message)] = reply.cancel
+            session.running[request_id] = reply.cancel
         else:
             exchange.on_disconnect(reply.cancel)
 
-    async def _work(self, message: Inbound, asker: Asker, reply: HttpReply) -> None:
+    async def _work(self, message: Inbound, request_id: RequestId, asker: Asker, reply: HttpReply) -> None:
         try:
             body, status = await self._mcp.respond(message, asker, reply, reply.caller)
             reply.finish(body, status)
@@ -352,12 +360,12 @@ class HttpDoor:
             reply.abandon()
             raise
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
-            reply.finish(service.internal_error(_id(message)), 500)
+            reply.finish(service.internal_error(request_id), 500)
             sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
         finally:
             self._replies.discard(reply)
             if reply.session is not None:
-                reply.session.running.pop(_id(message), None)
+                reply.session.running.pop(request_id, None)
 
     def _tell_changed(self) -> None:
         for stream in (*self._sessions.streams(), *self._told):

@@ -96,6 +96,11 @@ def count(request: HttpRequest, name: bytes) -> int:
     return sum(1 for key, _ in request.headers if key == name)
 
 
+def is_usual(request: HttpRequest) -> bool:
+    """Whether a request says of itself what nearly all do: the three questions below need not be asked then."""
+    return request.header(b"accept") == USUAL_ACCEPT and request.header(b"content-type") == JSON
+
+
 def is_json(request: HttpRequest) -> bool:
     """Whether the body is said to be JSON."""
     stated = request.header(b"content-type") or b""
@@ -105,13 +110,13 @@ def is_json(request: HttpRequest) -> bool:
 def accepts_json(request: HttpRequest) -> bool:
     """Whether the answer may be JSON."""
     accept = request.header(b"accept")
-    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
+    return accept is None or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
 
 
 def accepts_stream(request: HttpRequest) -> bool:
     """Whether the answer may be an event stream."""
     accept = request.header(b"accept")
-    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
+    return accept is None or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
 
 
 def want_stream(exchange: Exchange) -> None:

@@ -194,7 +194,7 @@ class McpService:
     def _listing(self, asker: Asker, caller: Caller) -> ToolListing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
         front = self.front
-        mode = front.mode_for(client_name(asker))
+        mode = front.mode_for(asker.name)
         if mode == "all" or (mode == "auto" and front.fits(caller.grants)):
             return self._whole.of(front.catalog, caller.grants)
         return self._fronts.of(front.front, caller.grants)
@@ -214,7 +214,7 @@ class McpService:
             if params.keys() - CALL_FIELDS:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
-        return self.front.run(call, client_name(asker))
+        return self.front.run(call, asker.name)
 
     def declared_headers(self, name: str, caller: Caller) -> http.ParamHeaders:
         """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""
@@ -225,12 +225,6 @@ class McpService:
             return http.declared_headers(route.tool.input_schema)
         except ValueError:
             return {}
-
-
-def client_name(asker: Asker) -> str:
-    """What a client calls itself, empty if it does not say."""
-    name = asker.info.get("name") if type(asker.info) is dict else None
-    return name if type(name) is str else ""
 
 
 def encode_outcome(result: Result, asker: Asker) -> bytes:
@@ -267,9 +261,9 @@ def internal_error(request_id: RequestId | None) -> bytes:
     return encode_error(request_id, RpcError(INTERNAL_ERROR, "toolcrib failed to answer; its log has the details."))
 
 
-def progress_token(params: Mapping[str, Any]) -> Any:
+def progress_token(message: Inbound) -> Any:
     """The token under which a client wants to hear of progress, ``None`` if it does not."""
-    return messages.request_meta(params).get("progressToken")
+    return messages.meta_of(message).get("progressToken")
 
 
 def cancelled_id(message: Inbound) -> RequestId | None:

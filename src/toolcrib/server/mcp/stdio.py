@@ -12,7 +12,7 @@ from msgspec import UNSET
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.framing import MESSAGE_BYTES, LineFramer
 from toolcrib.server.mcp import service
-from toolcrib.server.mcp.channel import BACKLOG_MAX, TOOLS_CHANGED, ClientChannel, Outlet, Questions
+from toolcrib.server.mcp.channel import BACKLOG_MAX, TOOLS_CHANGED, ClientChannel, Outlet, Questions, task_maker
 from toolcrib.server.mcp.service import McpService
 from toolcrib.wire import messages
 from toolcrib.wire.jsonrpc import (
@@ -62,7 +62,7 @@ class StdioDoor(asyncio.Protocol):
         """Which requests listen, and whether for changed tools."""
         self._owes_notice = False
         self._questions = Questions()
-        self._loop = asyncio.get_running_loop()
+        self._spawn = task_maker(asyncio.get_running_loop())
         self._is_last = False
         self._stop_listening = mcp.front.on_change(self._tell_changed)
         self.out = Outlet(self._catch_up)
@@ -124,14 +124,13 @@ class StdioDoor(asyncio.Protocol):
         elif message.method == service.LISTEN and asker.is_modern:
             self._listen(message, request_id)
         else:
-            self._running[request_id] = self._loop.create_task(self._work(message, request_id, asker))
+            self._running[request_id] = self._spawn(self._work(message, request_id, asker))
 
     def _identify(self, message: Inbound) -> Asker:
-        params = messages.request_params(message)
-        if messages.claims_modern(params):
-            return messages.modern_asker(str(message.method), params)
+        if messages.claims_modern(message):
+            return messages.modern_asker(str(message.method), messages.request_params(message))
         if message.method == "initialize":
-            self._asker = messages.handshake_asker(params)
+            self._asker = messages.handshake_asker(messages.request_params(message))
         if self._asker is None:
             if message.method == "ping":
                 return Asker("2025-03-26")
@@ -139,7 +138,7 @@ class StdioDoor(asyncio.Protocol):
         return self._asker
 
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
-        token = service.progress_token(messages.request_params(message))
+        token = service.progress_token(message)
         try:
             channel = StdioChannel(
                 asker.capabilities, asker.is_modern, token is not None, token, self.out, self._questions

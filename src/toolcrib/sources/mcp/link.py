@@ -240,7 +240,8 @@ class OpenQuestions:
 
     def __init__(self, tasks: TaskScope) -> None:
         self._tasks = tasks
-        self._running: dict[int, set[asyncio.Task[Any]]] = {}
+        self.running: dict[int, set[asyncio.Task[Any]]] = {}
+        """By the call they were asked in; empty most often, so that nothing has to be ended with it."""
         self._count = 0
 
     @property
@@ -252,19 +253,19 @@ class OpenQuestions:
         """Work on a question until ``end`` of its call."""
         task = self._tasks.spawn(work, "answer-server")
         self._count += 1
-        self._running.setdefault(call_id, set()).add(task)
+        self.running.setdefault(call_id, set()).add(task)
         task.add_done_callback(lambda done: self._finished(call_id, done))
 
     def _finished(self, call_id: int, task: asyncio.Task[Any]) -> None:
         self._count -= 1
-        running = self._running.get(call_id, set())
+        running = self.running.get(call_id, set())
         running.discard(task)
         if not running:
-            self._running.pop(call_id, None)
+            self.running.pop(call_id, None)
 
     def end(self, call_id: int) -> None:
         """The call is over: cancel its open questions."""
-        for task in self._running.pop(call_id, ()):
+        for task in self.running.pop(call_id, ()):
             task.cancel()
 
 

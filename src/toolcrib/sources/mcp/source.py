@@ -178,7 +178,7 @@ class McpSource:
 
     async def answer(self, call: Request) -> Result:
         """Run one tool over the shared connection."""
-        link = self.supervisor.current
+        link = self.supervisor.use()
         if link is None:
             link = await self._wait_for_link(call)
         raw = await self._ask(link, call, call.more)

@@ -51,6 +51,8 @@ class StdioLink:
         self._version = ""
         self._exit: ExitReport | None = None
         self._lost = False
+        self.is_open = False
+        """Whether the process is there and listening."""
         self._asking = relay.OpenQuestions(tasks)
         self._heard_at = 0.0
         self._noise: list[str] = []
@@ -63,12 +65,8 @@ class StdioLink:
         """Start the server's process."""
         link = cls(events, tasks)
         link._transport = await open_stdio(spawner, spec, link)
+        link.is_open = not link._lost
         return link
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the process is there and listening."""
-        return self._transport is not None and not self._lost
 
     @property
     def is_busy(self) -> bool:
@@ -96,7 +94,8 @@ class StdioLink:
             raise
         finally:
             self._pending.pop(question.id, None)
-            self._asking.end(question.id)
+            if self._asking.running:
+                self._asking.end(question.id)
 
     async def _drain(self, transport: StdioTransport, question: ServerRequest) -> None:
         """Wait until the server has taken most of it; if it goes away meanwhile, what it got is not known."""
@@ -282,7 +281,7 @@ class StdioLink:
 
     def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
         """Fail everything that waits, and tell the owner."""
-        self._lost, self._exit = True, exit
+        self._lost, self._exit, self.is_open = True, exit, False
         for request_id in list(self._pending):
             self._refute(request_id, ConnectionLost("The server's process ended."))
         self._events.lost()

@@ -150,10 +150,15 @@ class Supervisor:
     @property
     def current(self) -> Link | None:
         """The open link, if there is one; marks it as used."""
+        return self.use()
+
+    def use(self) -> Link | None:
+        """The same as a method, for every call: a property costs it 0.2 µs more before Python 3.12."""
         state = self._state
-        if state.link is not None and state.link.is_open:
+        link = state.link
+        if link is not None and link.is_open:
             state.last_used = self._loop.time()
-            return state.link
+            return link
         return None
 
     @property
