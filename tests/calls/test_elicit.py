@@ -22,7 +22,7 @@ LIFETIME_S = 60.0
 
 def call(caller: Caller = ANN, **changes: object) -> Request:
     return Request(
-        **({"name": "files__write", "tool": "write", "arguments": {"path": "x"}, "caller": caller} | changes)
+        **({"name": "files__write", "target": "write", "arguments": {"path": "x"}, "caller": caller} | changes)
     )
 
 

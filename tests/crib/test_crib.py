@@ -56,7 +56,8 @@ async def test_a_native_tool_and_a_servers_tool_are_called_the_same_way():
         (True, 3, None, [{"type": "text", "text": "3"}]),
         (True, "read ran", None, [{"type": "text", "text": "read ran"}]),
     ]
-    assert [(call.name, call.target, call.arguments) for call in files.calls] == [("files__read", "read", {"path": "x"})]
+    asked = [(call.name, call.target, call.arguments) for call in files.calls]
+    assert asked == [("files__read", "read", {"path": "x"})]
 
 
 async def test_nothing_is_asked_before_the_first_call_and_then_only_the_server_it_needs():

@@ -128,7 +128,7 @@ async def test_a_tool_called_through_another_is_called_as_itself():
 
     assert result.raw == raw
     arrived = source.calls[0]
-    assert (arrived.tool, arrived.arguments) == ("create_issue", {"repoName": "r", "title": "t"})
+    assert (arrived.target, arrived.arguments) == ("create_issue", {"repoName": "r", "title": "t"})
     assert (arrived.channel, arrived.more) == (channel, {"requestState": "s"})
     assert {entry.tool for entry in audit.noted if entry.event == "call"} == {"hub__create_issue"}
 
@@ -218,7 +218,7 @@ async def test_fixed_arguments_are_filled_in_and_the_call_is_the_real_tools():
         result = await ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage").run(meta("report", title="t"))
 
     assert result.success
-    assert (source.calls[0].tool, source.calls[0].arguments) == ("create_issue", {"title": "t", "repoName": "app"})
+    assert (source.calls[0].target, source.calls[0].arguments) == ("create_issue", {"title": "t", "repoName": "app"})
     assert {entry.tool for entry in audit.noted if entry.event == "call"} == {"hub__create_issue"}
 
 

@@ -166,12 +166,13 @@ class Launcher:
 
 def imports_of(programs: Iterable[str]) -> str:
     """The import statements at the top of some programs, each once."""
-    found = [
-        ast.unparse(part)
-        for program in programs
-        for part in ast.parse(program).body
-        if isinstance(part, ast.Import | ast.ImportFrom)
-    ]
+    while True:
+        try:
+            parts = [part for program in programs for part in ast.parse(program).body]
+            break
+        except SystemError:  # Python 3.11: another thread parses in the same moment
+            continue
+    found = [ast.unparse(part) for part in parts if isinstance(part, ast.Import | ast.ImportFrom)]
     return "\n".join(dict.fromkeys(found))
 
 

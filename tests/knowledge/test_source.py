@@ -42,8 +42,8 @@ def test_the_room_is_not_imported_before_a_tool_is_called(tmp_path):
 
 async def test_it_lists_and_answers_like_any_source(tmp_path):
     source = make_knowledge(config(tmp_path), Environment())
-    listed = await source.list_tools()
-    answered = await source.call_tool(Request("kb.stats", "kb.stats", {}))
+    listed = await source.list_offers()
+    answered = await source.answer(Request("kb.stats", "kb.stats", {}))
     await source.close()
     await source.close()
 

@@ -142,13 +142,13 @@ async def assemble(
     around = for_network(surroundings or Environment(), loaded.config)
     backend = await find_backend(loaded.config, around).open()
     try:
-        return await Builder(loaded, options, backend, around, emit).build()
+        return await CribBuilder(loaded, options, backend, around, emit).build()
     except BaseException:
         await backend.close()
         raise
 
 
-class Builder:
+class CribBuilder:
     """From a configuration, and what a program wishes besides, to a Crib; the only place that knows every room."""
 
     def __init__(

@@ -336,7 +336,7 @@ ASKED_BACK = Result({"resultType": "input_required", "requestState": "one"})
 
 def round_of(**changes: object) -> Request:
     """The round after one that asked back, or another."""
-    usual = {"name": "srv__work", "tool": "work", "arguments": {"n": 1}, "more": {"requestState": "one"}}
+    usual = {"name": "srv__work", "target": "work", "arguments": {"n": 1}, "more": {"requestState": "one"}}
     return Request(**(usual | changes))
 
 

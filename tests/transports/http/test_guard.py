@@ -202,7 +202,7 @@ async def send(method: str, *headers: str, policy: GuardPolicy) -> tuple[int, by
 
 
 PAGE = "Origin: https://app.example"
-WANTS = ("Access-Control-HttpRequest-Method: POST", "Access-Control-HttpRequest-Headers: authorization, mcp-session-id")
+WANTS = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, mcp-session-id")
 APP = GuardPolicy(
     allowed_origins=frozenset({"https://app.example"}), identify=lambda given: "me" if given == b"secret" else None
 )
@@ -239,7 +239,7 @@ async def test_nobody_else_is_let_in_by_asking(headers, status):
 
 async def test_header_names_that_are_none_are_not_repeated():
     """What comes in as a list of names goes out as one, or not at all."""
-    odd = ("Access-Control-HttpRequest-Method: POST", "Access-Control-HttpRequest-Headers: x: y, <b>")
+    odd = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: x: y, <b>")
     _, answer = await send("OPTIONS", PAGE, *odd, policy=APP)
 
     assert b"access-control-allow-headers: authorization, content-type\r\n" in answer

@@ -65,11 +65,21 @@ def text_count(text: str) -> dict[str, int]:
 def calculate(expression: str) -> dict[str, float]:
     """Work out an arithmetic expression: + - * / // % **, parentheses, pi, e, and sqrt, log, abs, round, min, max."""
     try:
-        parsed = ast.parse(expression.strip(), mode="eval")
-        value = _work_out(parsed.body)
+        value = _work_out(_parsed(expression.strip()).body)
     except (SyntaxError, RecursionError, ArithmeticError, ValueError, TypeError) as error:
         raise InvalidArguments(f"{expression!r} cannot be worked out: {error}.") from None
     return {"value": value}
+
+
+def _parsed(expression: str, tries: int = 5) -> ast.Expression:
+    """The expression as a tree. Python 3.11 counts how deep it is in one place for all threads, so that two that parse
+    in the same moment can both fail; then it is tried again."""
+    try:
+        return ast.parse(expression, mode="eval")
+    except SystemError:
+        if not tries:
+            raise
+        return _parsed(expression, tries - 1)
 
 
 def _work_out(node: ast.expr) -> Any:
