@@ -442,3 +442,19 @@ def test_descendants_are_found_at_any_depth(monkeypatch):
 
     assert find_below(table, {5}) == {6, 7, 8}
     assert find_below(table, {9}) == set()
+
+
+def test_what_ended_by_itself_was_not_left_behind(monkeypatch):
+    """Neither one that is gone, nor one whose parent has not taken leave of it yet."""
+    monkeypatch.syspath_prepend(str(Path(spawn.__file__).parent))
+    stays_behind = importlib.import_module("spawner").stays_behind
+    running, ended = subprocess.Popen(["sleep", "600"]), subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays in the table
+
+    found = stays_behind(running.pid), stays_behind(ended.pid)
+    running.kill()
+    for process in (running, ended):
+        process.wait()
+
+    assert found == (True, False)
+    assert not stays_behind(ended.pid)

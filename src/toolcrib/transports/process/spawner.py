@@ -82,13 +82,16 @@ def find_below(table: Table, roots: set[int]) -> set[int]:
     return found - roots
 
 
-def is_init(pid: int) -> bool:
-    """Whether it is the first process of a namespace: bubblewrap's own, which ends after what it looked after."""
+def stays_behind(pid: int) -> bool:
+    """Whether it would go on if nobody ended it: not what has ended meanwhile, nor the first process of a namespace,
+    bubblewrap's own, which ends after what it looked after."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123
-            return any(line.startswith(b"NSpid:") and line.split()[2:][-1:] == [b"1"] for line in status)
+            said = dict(line.split(b":", 1) for line in status if line.startswith((b"State:", b"NSpid:")))
     except OSError:
-        return False
+        return not reaper.LINUX
+    is_over = said.get(b"State", b"").split()[:1] in ([b"Z"], [b"X"])
+    return not is_over and said.get(b"NSpid", b"").split()[1:][-1:] != [b"1"]
 
 
 def signal_groups(table: Table, pids: set[int], number: int) -> None:
@@ -351,7 +354,7 @@ class Server:
         pids = set() if self.reaped else find_below(table, {self.reaper})
         if not reaper.LINUX:
             pids |= {pid for pid, (_, group) in table.items() if group == self.leader}
-        self.swept |= {pid for pid in pids - {self.leader} if not is_init(pid)}
+        self.swept |= {pid for pid in pids - {self.leader} if stays_behind(pid)}
         signal_groups(table, pids, number)
         if self.reaped:
             self.keeper.kill_strays()
