@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-import mimetypes
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +37,8 @@ class ShownAttachment:
 
     def save(self, folder: Path, stem: str) -> Path:
         """Write it to a file of its own."""
+        import mimetypes  # few results hold files
+
         path = folder / f"{stem}{mimetypes.guess_extension(self.mime_type) or '.bin'}"
         try:
             folder.mkdir(parents=True, exist_ok=True)

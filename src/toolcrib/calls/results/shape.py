@@ -1,7 +1,6 @@
 """The shape of a large result: its JSON in one line, tables and binary in the clothes of text."""
 
 import base64
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +55,8 @@ def _separated(text: str) -> TextTable | None:
 
 def _rows(text: str, separator: str) -> Raw | None:
     """Every row has a value for each name, or it is no table: a text with commas in it is not one."""
+    import csv  # most programs never see a large result, and fewer a table
+
     reader = csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True)
     try:
         names = next(reader)

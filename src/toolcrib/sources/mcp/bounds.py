@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import IsolationConfig
@@ -11,9 +12,11 @@ from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.isolate.levels import IsolationWanted, ResourceLimits
 from toolcrib.isolate.plan import Host, confine
-from toolcrib.isolate.proof import Prover, state_path
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
+
+if TYPE_CHECKING:
+    from toolcrib.isolate.proof import Prover
 
 UNTESTED = "limits, untested"
 """What servers get that ask for nothing: the limits are set, but no self-test was run for their sake."""
@@ -31,8 +34,10 @@ class Isolator:
         return Host.here(self._env)
 
     @cached_property
-    def prover(self) -> Prover:
+    def prover(self) -> "Prover":
         """Who knows what is proven on it."""
+        from toolcrib.isolate.proof import Prover, state_path  # its self-test brings ctypes: 8 ms of every start
+
         return Prover(self._spawner, self.host, state_path(self._env), self._version)
 
     async def around(self, spec: ProcessSpec, server: ServerConfig) -> ProcessSpec:
