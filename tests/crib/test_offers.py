@@ -12,6 +12,7 @@ from toolcrib.config.lock import Record, read_lock
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.sections import ProfileConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
+from toolcrib.core.errors import DefinitionError
 from toolcrib.core.kinds import DiscoveryStatus, Policy
 from toolcrib.core.offers import (
     Offer,
@@ -30,6 +31,7 @@ from toolcrib.crib.builder import open_crib
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.window import Profiles
+from toolcrib.sources.native.functions import define
 
 GREET = other_from_mcp(
     OfferKind.PROMPT,
@@ -247,3 +249,12 @@ def test_a_lock_tells_of_every_kind_without_the_server():
         "resource lib__memo://about": ABOUT.extra,
         "template lib__memo://notes/{id}": NOTE.extra,
     }
+
+
+@pytest.mark.parametrize("name", ["prompt greet", "resource memo://about", "template x"])
+def test_no_tool_can_be_taken_for_another_kind(name: str):
+    """What people allow of a prompt is kept under its kind and name; a tool's name alone must not be the same."""
+    with pytest.raises(DefinitionError, match="would be taken for a"):
+        define(lambda: "", name=name, description="Takes another's place.")
+
+    assert define(lambda: "", name=name.replace(" ", "_"), description="Is itself.").tool.name

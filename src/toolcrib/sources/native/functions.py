@@ -19,7 +19,7 @@ from toolcrib.core.errors import (
     did_you_mean,
 )
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
-from toolcrib.core.offers import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.core.offers import Category, Deprecation, Example, JsonObject, OfferKind, SecurityLevel, Tool
 from toolcrib.core.requests import Request, Result
 from toolcrib.isolate.levels import WORKER_LIMITS, IsolationWanted
 from toolcrib.schema.arguments import apply_defaults
@@ -30,6 +30,7 @@ from toolcrib.wire import strict
 
 _NO_PICTURE = (dict, list, int, float)  # made once: a union written in the function is made at each call
 _NUMBERS = frozenset({int, float, bool})
+_OTHER_KINDS = frozenset(kind for kind in OfferKind if kind is not OfferKind.TOOL)
 _CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
@@ -231,6 +232,9 @@ def _category(name: str, category: str) -> str:
 
 
 def _check_definition(definition: Tool) -> None:
+    if definition.name.partition(" ")[0] in _OTHER_KINDS and " " in definition.name:  # see ``offer_key``
+        reason = f"{definition.name!r} would be taken for a {definition.name.partition(' ')[0]}."
+        raise DefinitionError(definition.name, "name", reason, hint="Leave out the space.")
     check = compile_check(definition.input_schema)
     if check.gap:
         raise InvalidSchema(definition.name, "input schema", check.unchecked_reason or f"values {check.gap}")
