@@ -76,7 +76,7 @@ MAY_IMPORT = {
     "project": {"core", "config", "transports", "stores", "sources", "catalog", "calls", "crib"},
     "server/answers": {"core", "transports"},
     "server/views": {"core", "config", "stores", "catalog", "calls", "crib", "project"},
-    "server/mcp": {"core", "wire", "config", "transports", "crib"},
+    "server/mcp": {"core", "wire", "config", "transports", "catalog", "crib"},
     "server/identity": {"core", "config", "transports", "stores", "crib", "server/answers", "server/mcp"},
     "server/visit": {
         "core",

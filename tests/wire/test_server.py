@@ -1,13 +1,14 @@
 """The server side of MCP: who asks, and what toolcrib says of itself."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from msgspec import UNSET
 
 from toolcrib.wire import eras, http, messages
 from toolcrib.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Inbound, RpcError
-from toolcrib.wire.messages import Asker
+from toolcrib.wire.messages import Asker, Greeting
 
 MODERN = "2026-07-28"
 META = {
@@ -131,8 +132,12 @@ def test_the_initialize_answer_names_version_server_and_instructions():
         "serverInfo": info,
     }
 
-    assert json.loads(messages.initialize_result(asker, info, "")) == plain
-    assert json.loads(messages.initialize_result(asker, info, "Do.")) == {**plain, "instructions": "Do."}
+    greeting = Greeting(info, {"tools": {"listChanged": True}})
+    assert json.loads(messages.initialize_result(asker, greeting)) == plain
+    assert json.loads(messages.initialize_result(asker, replace(greeting, instructions="Do."))) == {
+        **plain,
+        "instructions": "Do.",
+    }
 
 
 def test_the_discover_answer_lists_the_stateless_revisions():
@@ -143,12 +148,14 @@ def test_the_discover_answer_lists_the_stateless_revisions():
         "supportedVersions": ["2026-07-28"],
         "capabilities": {"tools": {"listChanged": True}},
         "ttlMs": 300_000,
-        "cacheScope": "public",
+        "cacheScope": "private",
         "_meta": {eras.META_SERVER_INFO: info},
     }
 
-    assert json.loads(messages.discover_result(info, "")) == plain
-    assert json.loads(messages.discover_result(info, "Do.")) == {**plain, "instructions": "Do."}
+    greeting = Greeting(info, {"tools": {"listChanged": True}})
+    assert json.loads(messages.discover_result(greeting)) == plain
+    partial = replace(greeting, instructions="Do.", is_whole=False)
+    assert json.loads(messages.discover_result(partial)) == {**plain, "instructions": "Do.", "ttlMs": 1_000}
 
 
 def test_a_listing_says_how_long_it_holds_where_the_era_can():

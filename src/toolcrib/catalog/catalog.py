@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.core.kinds import HoldReason, Policy
+from toolcrib.core.names import to_public, translate_app, uri_of_name
 from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
 from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
@@ -76,9 +78,19 @@ class Route:
             object.__setattr__(self, "_tokens", count_tokens(msgspec.json.encode(shown).decode()))
         return self._tokens
 
+    @property
+    def uri(self) -> str:
+        """The URI, or URI template, that clients know a resource by."""
+        return uri_of_name(self.name, self.server)
+
     def to_mcp(self) -> dict[str, Any]:
-        """The definition under its exposed name."""
-        return to_mcp(self.offer, self.name)
+        """The definition under the name, or the URI, that clients know it by."""
+        offer = self.offer
+        is_resource = offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE)
+        shown = to_mcp(offer, self.uri if is_resource else self.name)
+        if "_meta" in shown and self.server and (self.real or self.name) != offer.name:
+            shown["_meta"] = translate_app(shown["_meta"], partial(to_public, self.server))
+        return shown
 
 
 class LeftOutKind(Enum):
@@ -118,7 +130,10 @@ class Catalog:
     """Names that look like others, and which."""
     others: Mapping[str, Route] = field(default_factory=dict)
     """To resources, templates and prompts, by ``offer_key`` of the exposed name."""
+    stamps: Mapping[OfferKind, int] = field(default_factory=dict, compare=False)
+    """The version in which something of each kind last changed."""
     _by_server: dict[str, list[Route]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _templates: list[Route] = field(init=False, repr=False, compare=False, default_factory=list)
 
     def visible_to(self, grants: Grants, kind: OfferKind = OfferKind.TOOL) -> list[Route]:
         """The routes to what a caller with these grants is shown."""
@@ -132,7 +147,19 @@ class Catalog:
         if kind is RequestKind.CALL:
             return self.routes.get(name)
         found = (self.others.get(offer_key(offered, name)) for offered in ASKED_OF[kind])
-        return next((route for route in found if route is not None), None)
+        route = next((route for route in found if route is not None), None)
+        return self._by_template(name) if route is None and kind is RequestKind.READ else route
+
+    def _by_template(self, name: str) -> Route | None:
+        """The template that stands for a resource; of several, one in quarantine before the others."""
+        if not self._templates:
+            self._templates.extend(route for route in self.others.values() if route.offer.kind is OfferKind.TEMPLATE)
+        if not self._templates:
+            return None
+        from toolcrib.schema.check import fits_template  # brings the validator, which a start does not need
+
+        fitting = [route for route in self._templates if fits_template(route.name, name)]
+        return min(fitting, key=lambda route: route.held is None, default=None)
 
     def by_key(self, key: str) -> Route | None:
         """The route with that ``Reach.key``, if there is one."""
@@ -151,6 +178,13 @@ class Catalog:
         return native, len(self.routes) - native
 
 
+def is_for_apps(shown: Mapping[str, Any]) -> bool:
+    """Whether a tool says that only its app, and no model, is to call it."""
+    meta = shown.get("_meta")
+    about = meta.get("ui") if isinstance(meta, Mapping) else None
+    return isinstance(about, Mapping) and about.get("visibility") == ["app"]
+
+
 __all__ = ["FORMATS", "MCP", "DialectOffer", "Options", "offer_routes", "signature_of"]
 
 MCP = "mcp"
@@ -164,7 +198,8 @@ def offer_routes(routes: Iterable[Route], format: str, options: Options | None =
         raise CallerError(f"No tool format named {format!r}.", hint=hint)
     if format == MCP:
         return _as_they_are(list(routes))
-    return dialect_of(format, options).offer(replace(route.tool, name=route.name) for route in routes)
+    fit = (route for route in routes if not is_for_apps(route.offer.extra))
+    return dialect_of(format, options).offer(replace(route.tool, name=route.name) for route in fit)
 
 
 def _as_they_are(routes: list[Route]) -> DialectOffer:

@@ -22,7 +22,7 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import HoldReason
-from toolcrib.core.offers import Offer
+from toolcrib.core.offers import Offer, OfferKind
 from toolcrib.core.source import LocalSource, Source
 
 
@@ -122,9 +122,10 @@ class Current:
         if first and not self._prefix:
             refuse_clashes(catalog)
         if not first and catalog.routes == old.routes and catalog.others == old.others:
-            self.catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes)
+            self.catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes, stamps=old.stamps)
             return
-        self.catalog = replace(catalog, lookalikes=self._lookalikes.follow(old.routes, catalog.routes))
+        lookalikes = self._lookalikes.follow(old.routes, catalog.routes)
+        self.catalog = replace(catalog, lookalikes=lookalikes, stamps=_stamps(old, catalog))
         self._announce(new_pairs(old.lookalikes, self.catalog.lookalikes))
 
     def _merged(self, shelves: Iterable[ServerShelf]) -> Catalog:
@@ -142,3 +143,13 @@ class Current:
         self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
         for listener in self._listeners:
             listener()
+
+
+def _stamps(old: Catalog, new: Catalog) -> dict[OfferKind, int]:
+    """The version in which something of each kind last changed."""
+    changed = {OfferKind.TOOL} if new.routes != old.routes else set[OfferKind]()
+    if new.others != old.others:
+        keys = old.others.keys() | new.others.keys()
+        differing = (key for key in keys if old.others.get(key) != new.others.get(key))
+        changed |= {OfferKind(key.partition(" ")[0]) for key in differing}
+    return {kind: new.version if kind in changed else old.stamps.get(kind, 0) for kind in OfferKind}

@@ -12,6 +12,7 @@ from typing import Any
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.core.access import NATIVE, matches
+from toolcrib.core.names import plain_uri
 from toolcrib.core.offers import JsonObject
 
 _AS_IT_IS = ProfileTool()
@@ -45,7 +46,15 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
         if change.fixed or change.hidden:
             fixed[shown], withheld[shown] = change.fixed, frozenset((*change.fixed, *change.hidden))
     others = {key: route for key, route in whole.others.items() if not _why_not(route, profile, _AS_IT_IS)}
-    return Dressed(Catalog(dict(sorted(routes.items())), left_out, version, others=others), fixed, withheld)
+    shown_ones = dict(sorted(routes.items()))
+    return Dressed(Catalog(shown_ones, left_out, version, others=others, stamps=whole.stamps), fixed, withheld)
+
+
+def shows(profile: ProfileConfig, route: Route, name: str) -> bool:
+    """Whether a resource that only a template, or a link in a result, stands for is part of a profile, in whatever way
+    its name is written."""
+    spellings = {name, plain_uri(name)}
+    return not any(_why_not(replace(route, name=spelling), profile, _AS_IT_IS) for spelling in spellings)
 
 
 def _taken(shown: str, routes: Mapping[str, Route]) -> str:

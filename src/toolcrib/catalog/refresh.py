@@ -11,7 +11,7 @@ from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_recor
 from toolcrib.catalog.pins import is_alike
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
 from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
-from toolcrib.config.lock import Record, age_s, timestamp
+from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
@@ -225,6 +225,8 @@ class Refresher:
     async def _note_success(self, shelf: ServerShelf, listing: Listing) -> Record:
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
         others = {offer.key: to_mcp(offer) for offer in listing.others}
+        if listing.instructions:
+            others[INSTRUCTIONS] = {"description": listing.instructions}
         by_key = {tool.name: shown for tool, shown in zip(listing.tools, definitions, strict=True)} | others
         is_same = (
             shelf.is_known
@@ -244,6 +246,7 @@ class Refresher:
             pins=self.quarantine.settle(shelf, by_key, not is_same),
             entry=shelf.record.entry or shelf.config.entry,
             others=others,
+            features=listing.features,
         )
         if not is_same:  # else what was made of the old ones need not be made again
             shelf.tools, shelf.others, shelf.is_known = listing.tools, listing.others, True

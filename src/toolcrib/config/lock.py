@@ -66,7 +66,18 @@ class Record:
     entry: str = ""
     """Of a server that a platform lists: its ``ServerConfig.entry`` as it was accepted."""
     others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Resources, templates and prompts in MCP's shape, by key."""
+    """Resources, templates and prompts in MCP's shape, by key; and its instructions under ``INSTRUCTIONS``."""
+    features: tuple[str, ...] = ()
+    """What the server can do besides (``Listing.features``)."""
+
+    @property
+    def instructions(self) -> str:
+        """How the server says it wants to be used."""
+        return str(self.others.get(INSTRUCTIONS, {}).get("description", ""))
+
+
+INSTRUCTIONS = "instructions"
+"""The key of what a server says of its own use: pinned and held like an offer, because a model reads it."""
 
 
 Answers = Mapping[str, Mapping[str, StandingAnswer]]
@@ -107,6 +118,7 @@ class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
     pins: dict[str, _StoredPin] | UnsetType = UNSET
     entry: str | UnsetType = UNSET
     others: dict[str, dict[str, Any]] | UnsetType = UNSET
+    features: tuple[str, ...] | UnsetType = UNSET
 
 
 class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
@@ -213,6 +225,7 @@ def _to_stored(record: Record) -> _StoredRecord:
         "pins": {name: _to_stored_pin(record.pins[name]) for name in sorted(record.pins)} or UNSET,
         "entry": record.entry or UNSET,
         "others": {key: _in_order(record.others[key]) for key in sorted(record.others)} or UNSET,
+        "features": record.features or UNSET,
     }
     return _StoredRecord(**said)
 

@@ -1,7 +1,14 @@
-"""Names: ``server__tool``, one parser used everywhere."""
+"""Names: ``server__tool``, one parser used everywhere.
+
+A resource is called ``lib__memo://about`` inside toolcrib, like everything else that ``lib`` offers, so that rules for
+``lib__*`` hold; clients see the URI ``memo://lib/about``: namespaced whatever other servers there are, the scheme kept.
+"""
 
 import re
 import unicodedata
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
 
 from toolcrib.core.errors import InvalidName
 
@@ -70,3 +77,51 @@ def is_own(name: str) -> bool:
 def is_tool_name(name: str) -> bool:
     """Whether a server may call a tool that: visible ASCII without spaces, at most 128 characters."""
     return 0 < len(name) <= TOOL_NAME_MAX and _TOOL.fullmatch(name) is not None
+
+
+URI_MAX = 4096
+"""Characters of a URI; longer ones are nobody's."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://)?")
+_PUBLIC = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.\-]*:(?://)?)?)([a-z][a-z0-9]*(?:_[a-z0-9]+)*)/(.*)", re.DOTALL)
+_DOTS = re.compile(r"/(?:\.{1,2}(?=/|$))")
+
+
+def to_public(server: str, uri: str) -> str:
+    """The URI, or URI template, of a server's resource as clients see it."""
+    scheme = _SCHEME.match(uri)
+    end = 0 if scheme is None else scheme.end()
+    return f"{uri[:end]}{server}/{uri[end:]}"
+
+
+def name_of_uri(uri: str) -> str:
+    """What toolcrib calls the resource behind a public URI; one that is none stays as it is."""
+    found = _PUBLIC.fullmatch(uri) if len(uri) <= URI_MAX else None
+    return uri if found is None else join_name(found[2], found[1] + found[3])
+
+
+def uri_of_name(name: str, server: str) -> str:
+    """The public URI of what toolcrib calls ``name``; the same where names have no prefix."""
+    prefix = f"{server}{SEPARATOR}"
+    return to_public(server, name.removeprefix(prefix)) if server and name.startswith(prefix) else name
+
+
+def plain_uri(name: str) -> str:
+    """The name with nothing written in another way: rules for it hold for every spelling of it."""
+    for _ in range(3):
+        name, before = unquote(name), name
+        if name == before:
+            break
+    return _DOTS.sub("", name)
+
+
+def translate_app(meta: Any, to: Callable[[str], str]) -> Any:
+    """A ``_meta`` object with the resource of its app, in both spellings, passed through ``to``."""
+    if not isinstance(meta, dict):
+        return meta
+    shown = dict(meta)
+    if isinstance(shown.get("ui/resourceUri"), str):
+        shown["ui/resourceUri"] = to(shown["ui/resourceUri"])
+    about = shown.get("ui")
+    if isinstance(about, dict) and isinstance(about.get("resourceUri"), str):
+        shown["ui"] = {**about, "resourceUri": to(about["resourceUri"])}
+    return shown

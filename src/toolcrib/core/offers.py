@@ -177,18 +177,19 @@ class Prompt(Offer):
     kind: ClassVar[OfferKind] = OfferKind.PROMPT
 
 
-_NAMED_BY = {
+NAMED_BY = {
     OfferKind.TOOL: "name",
     OfferKind.RESOURCE: "uri",
     OfferKind.TEMPLATE: "uriTemplate",
     OfferKind.PROMPT: "name",
 }
+"""The field of MCP's lists that holds an offer's name."""
 _MCP_FIELDS = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations"})
 
 
 def to_mcp(offer: Offer, name: str | None = None) -> dict[str, Any]:
     """The definition as MCP's lists show it, under ``name`` if another one is exposed."""
-    shown: dict[str, Any] = {_NAMED_BY[offer.kind]: name or offer.name}
+    shown: dict[str, Any] = {NAMED_BY[offer.kind]: name or offer.name}
     if offer.title:
         shown["title"] = offer.title
     if offer.description:
@@ -226,7 +227,7 @@ _OTHERS: Mapping[OfferKind, type[Offer]] = {
 
 def other_from_mcp(kind: OfferKind, shown: Mapping[str, Any]) -> Offer:
     """The resource, template or prompt behind an entry of its list; raises ``KeyError`` for one without a name."""
-    named_by = _NAMED_BY[kind]
+    named_by = NAMED_BY[kind]
     return _OTHERS[kind](
         name=str(shown[named_by]),
         title=_text(shown.get("title")),

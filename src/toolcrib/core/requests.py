@@ -28,6 +28,10 @@ class BackChannel(Protocol):
     def wants_progress(self) -> bool:
         """Whether the client asked to be told of progress."""
 
+    @property
+    def log_level(self) -> str:
+        """The least severe log message that the client asked for; empty if it asked for none."""
+
     def notify(self, method: str, params: bytes) -> None:
         """Pass a notification (progress, log message) on; never waits."""
 
@@ -41,6 +45,7 @@ class SilentChannel:
     capabilities: Mapping[str, Any] = {}
     takes_input_required = False
     wants_progress = False
+    log_level = ""
 
     def notify(self, method: str, params: bytes) -> None:
         """Drop it."""
@@ -76,6 +81,7 @@ class ProgressChannel:
     def __init__(self, channel: BackChannel, listener: OnProgress) -> None:
         self._channel, self._listener = channel, listener
         self.capabilities, self.takes_input_required = channel.capabilities, channel.takes_input_required
+        self.log_level = channel.log_level
 
     def notify(self, method: str, params: bytes) -> None:
         """Tell the listener of progress, and pass everything on; what a server got wrong is no progress."""

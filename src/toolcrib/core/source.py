@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolcrib.core.kinds import DiscoveryStatus, LinkState
+from toolcrib.core.names import join_name, to_public
 from toolcrib.core.offers import Offer, Tool
 from toolcrib.core.requests import Request, Result
 
@@ -22,11 +23,39 @@ class Listing:
     """The protocol revision the source was found to speak; empty for native sources."""
     others: tuple[Offer, ...] = ()
     """Resources, resource templates and prompts."""
+    instructions: str = ""
+    """How the source says it wants to be used, for a model."""
+    features: tuple[str, ...] = ()
+    """What it can do besides: ``completions``, ``logging``, ``subscribe``."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:
         """All of it; the tools themselves where there is nothing else, so that they can be compared by identity."""
         return (*self.tools, *self.others) if self.others else self.tools
+
+
+class HandedLinks:
+    """The URIs that results spoke of, as clients see them, and which server each is of: a resource that no list
+    contains can be read by whoever was handed the link."""
+
+    MOST = 20_000
+
+    def __init__(self, *, prefix: bool = True) -> None:
+        self._prefix = prefix
+        self._servers: dict[tuple[str, str], str] = {}
+
+    def hand_out(self, caller: str, server: str, uri: str) -> str:
+        """The URI as that caller sees it, noted; of too many, the oldest are forgotten."""
+        name = join_name(server, uri) if self._prefix else uri
+        self._servers.pop((caller, name), None)
+        self._servers[caller, name] = server
+        if len(self._servers) > self.MOST:
+            del self._servers[next(iter(self._servers))]
+        return to_public(server, uri) if self._prefix else uri
+
+    def owner(self, caller: str, name: str) -> str:
+        """The server that handed a resource out to the caller, by toolcrib's name for it; empty if none did."""
+        return self._servers.get((caller, name), "")
 
 
 class Source(Protocol):
@@ -85,6 +114,12 @@ class ServerSource(Source, Protocol):
 
     def adopt(self, listing: Listing) -> None:
         """Take over what an earlier discovery found, without connecting."""
+
+    def on_update(self, listener: Callable[[str], None]) -> None:
+        """Have ``listener`` called with the URI of a watched resource that changed."""
+
+    async def watch(self, uris: frozenset[str]) -> None:
+        """Be told when one of these resources changes, and of no other; raises what the source says against it."""
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after each failed attempt to connect."""

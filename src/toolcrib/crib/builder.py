@@ -156,7 +156,7 @@ class CribBuilder:
     ) -> None:
         self._loaded, self._options, self._backend, self._around = loaded, options, backend, around
         self._config, self._emit = loaded.config, emit
-        self._maker = SourceMaker(loaded.config, around, emit)
+        self._maker = SourceMaker(loaded.config, around, emit, prefix=options.prefix)
         self._maker.own_secrets |= secrets_of([("key", model_key(loaded.config.model, around.env))], {})
 
     async def build(self) -> Crib:
@@ -192,6 +192,7 @@ class CribBuilder:
             results=None if options.one_shot else results,
             live=Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None,
             coordination=backend.coordination,
+            links=maker.links,
             helpers=maker.helpers,
             security=config.security,
             list_grace_s=config.list_grace_s,

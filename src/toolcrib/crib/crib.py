@@ -25,6 +25,7 @@ from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
 from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
+from toolcrib.core.names import name_of_uri
 from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, Request, Result
 from toolcrib.core.source import Listing
@@ -35,6 +36,7 @@ from toolcrib.crib.servers import Parts, Servers, not_open
 from toolcrib.stores.paths import Environment
 
 NOTHING: Mapping[str, Any] = {}
+CONCRETE_MAX = 256
 OTHER_KINDS = tuple(kind for kind in OfferKind if kind is not OfferKind.TOOL)
 
 
@@ -47,6 +49,8 @@ class Crib:
         self._current.on_change(self._forget_steps)
         self._finder: Finder | None = None
         self._steps: dict[RequestKind, dict[str, tuple[str, Step]]] = {kind: {} for kind in RequestKind}
+        self._concrete: dict[str, tuple[str, Step]] = {}
+        """The steps to resources that only a template, or a link in a result, stands for."""
         self._stepped = Catalog()
         """What the steps were composed for."""
         self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
@@ -81,7 +85,7 @@ class Crib:
         self.desk.current = self._reach_now
         await self.servers.open(servers)
         fresh = self.servers.fresh
-        self._finder = Finder(fresh, lambda: self.catalog, self._parts)
+        self._finder = Finder(fresh, self._current, self._parts)
         if self.fleet is not None:
             await self.fleet.open(fresh, self.inbox)
         return self
@@ -188,6 +192,7 @@ class Crib:
             for kind, steps in self._steps.items()
         }
         self._stepped = new
+        self._concrete.clear()
 
     # Calls
 
@@ -215,8 +220,15 @@ class Crib:
         return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
 
     async def read(self, name: str, *, caller: Caller = LOCAL_USER, timeout_s: float | None = None) -> Result:
-        """Read a resource by its exposed name; failure is a result."""
-        return await self.run(self.request(name, {}, caller, timeout_s=timeout_s, kind=RequestKind.READ))
+        """Read a resource by its exposed name, or the URI that clients know it by; failure is a result."""
+        return await self.run(
+            self.request(self.resource_name(name), {}, caller, timeout_s=timeout_s, kind=RequestKind.READ)
+        )
+
+    def resource_name(self, uri: str) -> str:
+        """What toolcrib calls the resource, or template, that clients know by this URI."""
+        is_known = not self.has_prefixes or self.catalog.find(RequestKind.READ, uri) is not None
+        return uri if is_known else name_of_uri(uri)
 
     async def get(
         self,
@@ -279,15 +291,27 @@ class Crib:
             self._finder.note_unknown(call, error)
         return Result.failed(error)
 
+    def handed_out(self, call: Request) -> Route | None:
+        """Where a resource is read that no list contains, by a caller who was given its link in a result."""
+        return None if self._finder is None else self._finder.handed_out(call)
+
     async def _find_step(self, call: Request) -> tuple[str, Step]:
         """The layers for an offer that is asked for the first time, composed once."""
         if self._finder is None or not self.servers.is_open:
             raise not_open()
+        if call.kind is RequestKind.READ and call.name in self._concrete and self.catalog.find(call.kind, call.name):
+            return self._concrete[call.name]
         if self.catalog.find(call.kind, call.name) is None:
             await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
         step = compose(self._layers, self._finder.subject_of(route, call.kind), route.source.answer)
-        found = self._steps[call.kind][call.name] = route.offer.name, step
+        found = route.offer.name, step
+        if call.kind is RequestKind.READ and self.catalog.by_key(route.reach.key) is None:
+            if len(self._concrete) >= CONCRETE_MAX:
+                self._concrete.clear()
+            self._concrete[call.name] = found
+        else:
+            self._steps[call.kind][call.name] = found
         return found
 
     def _reach_now(self, key: str) -> Reach | None:

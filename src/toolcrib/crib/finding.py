@@ -1,32 +1,38 @@
 """From the name in a call to its route: servers nobody has asked yet are asked, within the call's own time."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from toolcrib.calls.layers.audit import clean_name, shape_of, unknown_call
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.pipeline import Subject
 from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.current import Current
+from toolcrib.catalog.merge import configured_view, native_view
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
+from toolcrib.config.rules import is_stricter_policy
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, may_know
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
-from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.names import split_name
-from toolcrib.core.offers import ASKED_OF, RequestKind
+from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
+from toolcrib.core.names import SEPARATOR, plain_uri, split_name
+from toolcrib.core.offers import ASKED_OF, OfferKind, RequestKind, Resource
 from toolcrib.core.requests import Request
 from toolcrib.crib.servers import Parts
 
 
 class Finder:
-    """Finds the route of a tool that is called for the first time."""
+    """Finds the route of what is asked for for the first time."""
 
-    def __init__(self, refresher: Refresher, catalog: Callable[[], Catalog], parts: Parts) -> None:
-        self._fresh, self._catalog, self._parts = refresher, catalog, parts
+    def __init__(self, refresher: Refresher, current: Current, parts: Parts) -> None:
+        self._fresh, self._current, self._parts = refresher, current, parts
+
+    def _catalog(self) -> Catalog:
+        return self._current.catalog
 
     async def find(self, call: Request) -> Route:
         """The route, after its server was asked once in this run: what an earlier run accepted may have changed since.
@@ -40,7 +46,33 @@ class Finder:
                 async with asyncio.timeout(call.timeout_s):
                     await self._fresh.compare(shelf)
             route = self._catalog().find(call.kind, call.name)
-        return route if route is not None else await self._search(call)
+        if route is None:
+            route = self.handed_out(call) or await self._search(call)
+        return self._concrete(route, call.name) if route.name != call.name else route
+
+    def handed_out(self, call: Request) -> Route | None:
+        """The way to a resource that no list contains, for a caller who was given its link in a result."""
+        if call.kind is not RequestKind.READ:
+            return None
+        shelf = self._fresh.shelves.get(self._parts.links.owner(call.caller.id, call.name))
+        if shelf is None or self._fresh.quarantine.mode_of(shelf) is PinMode.STRICT:
+            return None
+        return self._concrete(Route("", shelf.config.name, Resource(""), shelf.source), call.name)
+
+    def _concrete(self, found: Route, name: str) -> Route:
+        """The way to one resource of a template: what the rules say of either holds, in whatever way it is written."""
+        shelf, security = self._fresh.shelves.get(found.server), self._current.security
+        view = native_view(security) if shelf is None else configured_view(shelf.config, security)
+        uri = name.removeprefix(f"{found.server}{SEPARATOR}") if self._parts.prefix and found.server else name
+        shown, policy = view(name, Resource(uri, found.offer.description, extra=found.offer.extra))
+        other, other_policy = view(plain_uri(name), replace(shown, name=plain_uri(uri)))
+        level = max(shown.security_level, other.security_level, found.offer.security_level, key=lambda one: one.rank)
+        for stricter in (other_policy, found.policy):
+            policy = stricter if is_stricter_policy(stricter, policy) else policy
+        if policy is Policy.DISABLE:
+            raise UnknownTool(name, kind=OfferKind.RESOURCE)
+        offer = replace(shown, security_level=level)
+        return Route(name, found.server, offer, found.source, policy, found.held)
 
     def subject_of(self, route: Route, kind: RequestKind) -> Subject:
         """The offer that a chain of layers is to be built for."""

@@ -27,7 +27,7 @@ from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import join_name
-from toolcrib.core.source import LocalSource, ServerSource
+from toolcrib.core.source import HandedLinks, LocalSource, ServerSource
 from toolcrib.core.view import ServerHealth
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.sources import AttachedSource
@@ -53,6 +53,8 @@ class Parts:
     """The running calls, for the live view."""
     coordination: Coordination | None = None
     """The other replicas, where there are any: limits hold over all of them."""
+    links: HandedLinks = field(default_factory=HandedLinks)
+    """The resources that results spoke of."""
     helpers: Helpers = field(default_factory=Helpers)
     """Processes for what would hold up the event loop."""
     security: SecurityConfig = field(default_factory=SecurityConfig)

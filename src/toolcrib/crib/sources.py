@@ -13,14 +13,14 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
-from toolcrib.core.errors import ConfigError, ToolcribError
+from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
 from toolcrib.core.offers import Tool
 from toolcrib.core.requests import Request, Result, SubAgents
-from toolcrib.core.source import Listing, LocalSource, Source, SourceStatus
+from toolcrib.core.source import HandedLinks, Listing, LocalSource, Source, SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationWanted
@@ -93,6 +93,19 @@ class AttachedSource:
                 loop.call_soon_threadsafe(listener)
 
         self._source.on_change(tell)
+
+    def on_update(self, listener: Callable[[str], None]) -> None:
+        """Have ``listener`` called on the event loop for each watched resource that changed, if the source can tell."""
+        loop, tell = asyncio.get_running_loop(), getattr(self._source, "on_update", None)
+        if callable(tell):
+            tell(lambda uri: loop.call_soon_threadsafe(listener, uri))
+
+    async def watch(self, uris: frozenset[str]) -> None:
+        """Have the source tell of these; one that cannot says so."""
+        watch = getattr(self._source, "watch", None)
+        if not callable(watch):
+            raise NotImplementedHere(f"The source {self.name!r} cannot tell when a resource changes.")
+        await watch(uris)
 
     def adopt(self, listing: Listing) -> None:
         """Nothing: it is asked."""
@@ -216,7 +229,9 @@ class LocalSources:
 class SourceMaker:
     """Makes the source for a configured server; owns what all servers of a Crib share."""
 
-    def __init__(self, config: Config, surroundings: Environment, emit: Emit) -> None:
+    def __init__(self, config: Config, surroundings: Environment, emit: Emit, *, prefix: bool = True) -> None:
+        self.links = HandedLinks(prefix=prefix)
+        """The resources that results of servers spoke of."""
         self._config, self._around, self._emit = config, surroundings, emit
         self.own_secrets = _own_secrets(config, surroundings)
         """What toolcrib itself is given; no server may repeat that either."""
@@ -243,7 +258,8 @@ class SourceMaker:
             redactor=self._redactor(server),
         )
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
-        return McpSource(server.name, supervisor, offer, is_http=server.url is not None, helpers=self.helpers)
+        is_http = server.url is not None
+        return McpSource(server.name, supervisor, offer, is_http=is_http, helpers=self.helpers, links=self.links)
 
     def redact(self, encoded: str) -> str:
         """Encoded arguments without what is known to be secret, or looks like it."""

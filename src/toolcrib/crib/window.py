@@ -17,8 +17,10 @@ from toolcrib.calls.layers.permit import not_open
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import known_to, missing_servers
 from toolcrib.catalog.explain import Explanation, ToolVerdict
-from toolcrib.catalog.profile import Dressed, dress, real_name
+from toolcrib.catalog.profile import Dressed, dress, real_name, shows
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
+from toolcrib.config.lock import INSTRUCTIONS
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
@@ -185,6 +187,35 @@ class ProfileView:
         self._search = self._search or ToolSearch(self.crib.search.model)
         return await self._search.find(catalog, query, limit, catalog.visible_to(caller.grants))
 
+    @property
+    def features(self) -> frozenset[str]:
+        """What the servers behind this window can do besides (``Listing.features``)."""
+        return frozenset(name for shelf in self._shelves() for name in shelf.record.features)
+
+    @property
+    def instructions(self) -> Mapping[str, str]:
+        """How the servers behind this window say they want to be used; what changed is held until it is accepted."""
+        return {
+            shelf.config.name: shelf.record.instructions
+            for shelf in self._shelves()
+            if shelf.is_known and shelf.record.instructions and INSTRUCTIONS not in shelf.held and not shelf.barred
+        }
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there are servers of which nothing is known yet."""
+        return any(not shelf.is_known for shelf in self._shelves())
+
+    @property
+    def is_of_one_server(self) -> bool:
+        """Whether there is just one server behind this window."""
+        return len(self._shelves()) == 1
+
+    def _shelves(self) -> list[ServerShelf]:
+        profile = self._settings.profile
+        shelves = self.crib.shelves.values()
+        return [shelf for shelf in shelves if profile is None or matches(shelf.config.name, profile.servers)]
+
     def explain(self, name: str) -> Explanation:
         """Why a tool is shown here, or is not."""
         if self._settings.profile is None:
@@ -230,6 +261,8 @@ class ProfileView:
             return await self.crib.run(call)
         try:
             route = self.catalog.find(call.kind, call.name) or (await self.current()).find(call.kind, call.name)
+            if call.kind is RequestKind.READ and (route is None or route.name != call.name):
+                route = self._unlisted(call, route)
             if route is None:
                 raise self.unknown(call.name, call.caller)
             real, given = self._real(call, route)
@@ -237,6 +270,13 @@ class ProfileView:
             return self.crib.refuse(call, error)
         result = await self.crib.run(real)
         return result if result.error is None else _in_its_words(result.error, result, route, given)
+
+    def _unlisted(self, call: Request, template: Route | None) -> Route | None:
+        """The way to a resource that only a template, or a link in a result, stands for, if the profile has it."""
+        route, profile = template or self.crib.handed_out(call), self._settings.profile
+        if route is None or (profile is not None and not shows(profile, route, call.name)):
+            return None
+        return replace(route, name=call.name, real=call.name)
 
     def _real(self, call: Request, route: Route) -> tuple[Request, dict[str, Any]]:
         """The call as one of the real tool; and what was given, by the names the server knows."""

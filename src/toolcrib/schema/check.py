@@ -8,8 +8,9 @@ schema and the value's size: ``is_quick`` tells whether it may be checked on the
 """
 
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import msgspec
 
+from toolcrib.core.names import URI_MAX
 from toolcrib.schema.cost import LIGHT, Weight, drop_unsafe_patterns, inspect, nesting
 from toolcrib.schema.document import Node, UnsafeSchema
 from toolcrib.schema.prices import STEPS_PER_MS
@@ -252,3 +254,38 @@ def _judge(check: SchemaCheck, value: Any) -> bytes:
 @lru_cache(maxsize=32)
 def _compiled(schema: bytes) -> SchemaCheck:
     return compile_check(msgspec.json.decode(schema))
+
+
+EXPRESSIONS_MAX = 32
+"""Of a URI template; one with more stands for nothing."""
+_EXPRESSION = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
+
+
+def fits_template(template: str, uri: str) -> bool:
+    """Whether a URI template could have been expanded to this URI."""
+    return len(uri) <= URI_MAX and _template(template)(uri)
+
+
+@lru_cache(maxsize=2048)
+def _template(template: str) -> Callable[[str], bool]:
+    """Decides by a pattern of the validator's regex engine, which takes linear time whatever the template."""
+    if len(template) > URI_MAX or len(_EXPRESSION.findall(template)) > EXPRESSIONS_MAX:
+        return lambda _: False
+    pattern = f"^(?:{''.join(_template_pieces(template))})$"
+    return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=_LINEAR).is_valid
+
+
+def _template_pieces(template: str) -> Iterator[str]:
+    """A pattern for each literal and expression; servers are generous in what they take, so what RFC 6570 would have
+    escaped is not looked at, only that a plain ``{name}`` stays within its part of the path."""
+    end = 0
+    for found in _EXPRESSION.finditer(template):
+        yield _literally(template[end : found.start()])
+        is_path = found[0].endswith("*}") or found[1] in ("+", "#", "/", "?", "&")
+        yield ("[^\\n]" if is_path else "[^/\\n]") + ("*" if found[1] in ("#", "/", "?", "&", ";", ".") else "+")
+        end = found.end()
+    yield _literally(template[end:])
+
+
+def _literally(text: str) -> str:
+    return "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in text)

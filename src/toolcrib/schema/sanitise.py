@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.errors import InvalidName, InvalidSchema
-from toolcrib.core.names import TOOL_NAME_MAX, is_tool_name
+from toolcrib.core.names import TOOL_NAME_MAX, URI_MAX, is_tool_name
+from toolcrib.core.offers import NAMED_BY, OfferKind
 from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, nesting, refuse_oversize
 from toolcrib.schema.document import UnsafeSchema
 from toolcrib.schema.text import SUSPECT, clean_text, printable, unseen_characters
 
-__all__ = ["MAX_TEXT_BYTES", "clean_text", "printable", "sanitise_tool"]
+__all__ = ["MAX_TEXT_BYTES", "clean_text", "printable", "sanitise_other", "sanitise_tool"]
 
 MAX_TEXT_BYTES = 8 * 1024
 """How much of a description, or title, is kept."""
@@ -38,6 +39,32 @@ def sanitise_tool(shown: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str
             changes[part] = value
             notes.append(note)
     _check_input_type(name, changes.get("inputSchema", shown.get("inputSchema")))
+    repaired = _with_changes(shown, changes)
+    if _may_need_cleaning(name, repaired):
+        _check_keys(name, repaired)
+        repaired = _with_changes(repaired, _cleaned(repaired, notes))
+    return _with_changes(repaired, _cut(repaired, notes)), notes
+
+
+_ENTRY_BYTES = 64 * 1024
+"""Of a resource, template or prompt; a larger definition is nobody's."""
+
+
+def sanitise_other(kind: OfferKind, shown: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """The same for an entry of a list of resources, resource templates or prompts."""
+    named_by = NAMED_BY[kind]
+    name = shown.get(named_by)
+    if not isinstance(name, str) or not name:
+        raise InvalidName(f"A {kind} has no {named_by}.", hint="Its server has to give it one.")
+    if len(name) > URI_MAX or clean_text(name) != name or any(char in name for char in "\n\r\t"):
+        raise InvalidName(f"{name[:80]!a} cannot name a {kind}.", hint=f"At most {URI_MAX} visible characters.")
+    if len(msgspec.json.encode(shown)) > _ENTRY_BYTES or nesting(shown, MAX_DEPTH + 1) > MAX_DEPTH:
+        raise InvalidName(f"The {kind} {name[:80]!a} has a definition that is too large.", hint="Say less of it.")
+    notes: list[str] = []
+    changes: dict[str, Any] = {}
+    for part, value, note in _repair_types(shown):
+        changes[part] = value
+        notes.append(note)
     repaired = _with_changes(shown, changes)
     if _may_need_cleaning(name, repaired):
         _check_keys(name, repaired)

@@ -59,6 +59,7 @@ class RecordingChannel:
         self.capabilities: Mapping[str, Any] = capabilities or {}
         self.takes_input_required = takes_input_required
         self.wants_progress = wants_progress
+        self.log_level = ""
         self.told: list[tuple[str, Any]] = []
         self.asked: list[tuple[str, Any]] = []
 

@@ -44,6 +44,8 @@ class FakeSource:
         self._losses: list[bool] = []
         self._on_change: list[Callable[[], None]] = []
         self._on_trouble: list[Callable[[], None]] = []
+        self._on_update: Callable[[str], None] = print
+        self.watched: frozenset[str] = frozenset()
 
     async def list_offers(self) -> Listing:
         """The tools as they are set, once the gate is open."""
@@ -83,6 +85,18 @@ class FakeSource:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called by ``change``."""
         self._on_change.append(listener)
+
+    def on_update(self, listener: Callable[[str], None]) -> None:
+        """Have ``listener`` called by ``update``."""
+        self._on_update = listener
+
+    async def watch(self, uris: frozenset[str]) -> None:
+        """Note which resources are watched."""
+        self.watched = uris
+
+    def update(self, uri: str) -> None:
+        """Say that a resource changed."""
+        self._on_update(uri)
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called by ``stumble``."""

@@ -56,6 +56,18 @@ META_MISSING = "toolcrib/missing"
 """Where a list names, in its ``_meta``, the servers it lacks the tools of."""
 
 
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class LogLevel:
+    """The least severe log message a client wants; empty until it has said so."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: object = "") -> None:
+        self.name = name if isinstance(name, str) and name in LOG_LEVELS else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """What is known of the client behind a request."""
@@ -63,6 +75,8 @@ class Asker:
     version: str
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     info: Any = None
+    log: LogLevel = field(default_factory=LogLevel, compare=False)
+    """What it wants to read of servers' logs; of a handshake era client, until it says something else."""
     is_modern: bool = field(init=False)
     """Whether the request is of the stateless era."""
     name: str = field(init=False)
@@ -110,7 +124,8 @@ def modern_asker(method: str, params: Mapping[str, Any], header: http.Header | N
         raise RpcError(INVALID_PARAMS, f"params._meta: {eras.META_VERSION} must be a string.")
     check_modern_version(version)
     capabilities = meta[eras.META_CLIENT_CAPABILITIES]
-    return Asker(version, capabilities if isinstance(capabilities, Mapping) else {}, meta.get(eras.META_CLIENT_INFO))
+    declared, level = capabilities if isinstance(capabilities, Mapping) else {}, LogLevel(meta.get(eras.META_LOG_LEVEL))
+    return Asker(version, declared, meta.get(eras.META_CLIENT_INFO), level)
 
 
 def check_modern_version(version: str) -> None:
@@ -142,35 +157,50 @@ def handshake_asker(params: Mapping[str, Any]) -> Asker:
     )
 
 
-CAPABILITIES = {"tools": {"listChanged": True}}
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a client is told first: what there is behind toolcrib, and how to use it."""
+
+    info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+    instructions: str = ""
+    is_whole: bool = True
+    """Whether all servers are known: what is said may be different soon if not."""
 
 
-def initialize_result(asker: Asker, info: Mapping[str, Any], instructions: str) -> bytes:
+def initialize_result(asker: Asker, greeting: Greeting) -> bytes:
     """The answer to ``initialize``."""
-    body = {"protocolVersion": asker.version, "capabilities": CAPABILITIES, "serverInfo": info}
-    return encode(body | ({"instructions": instructions} if instructions else {}))
+    body = {"protocolVersion": asker.version, "capabilities": greeting.capabilities, "serverInfo": greeting.info}
+    return encode(body | ({"instructions": greeting.instructions} if greeting.instructions else {}))
 
 
-def discover_result(info: Mapping[str, Any], instructions: str) -> bytes:
-    """The answer to ``server/discover``."""
+def discover_result(greeting: Greeting) -> bytes:
+    """The answer to ``server/discover``; what it says is for this caller."""
+    instructions = greeting.instructions
     body = {
         "resultType": "complete",
         "supportedVersions": list(eras.MODERN_VERSIONS),
-        "capabilities": CAPABILITIES,
-        "ttlMs": LISTING_TTL_MS,
-        "cacheScope": "public",
-        "_meta": {eras.META_SERVER_INFO: info},
+        "capabilities": greeting.capabilities,
+        "ttlMs": LISTING_TTL_MS if greeting.is_whole else INCOMPLETE_TTL_MS,
+        "cacheScope": "private",
+        "_meta": {eras.META_SERVER_INFO: greeting.info},
     }
     return encode(body | ({"instructions": instructions} if instructions else {}))
 
 
-def listing_result(tools: bytes, *, modern: bool, meta: bytes = b"") -> bytes:
-    """The answer to ``tools/list`` around the encoded array of tools; ``meta`` says what the list lacks."""
+def listing_result(offers: bytes, *, modern: bool, meta: bytes = b"", what: bytes = b"tools") -> bytes:
+    """The answer to a list around the encoded array of what is listed; ``meta`` says what the list lacks."""
     ending = b',"_meta":%b}' % meta if meta else b"}"
     if not modern:
-        return b'{"tools":%b%b' % (tools, ending)
+        return b'{"%b":%b%b' % (what, offers, ending)
     ttl_ms = INCOMPLETE_TTL_MS if meta else LISTING_TTL_MS
-    return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":%b%b' % (ttl_ms, tools, ending)
+    return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","%b":%b%b' % (ttl_ms, what, offers, ending)
+
+
+def uncached(raw: bytes) -> bytes:
+    """The result of a read with what the stateless era wants to know of it: that nobody is to keep it."""
+    rest = raw[1:].lstrip()
+    return b'{"ttlMs":0,"cacheScope":"private"' + (b"" if rest.startswith(b"}") else b",") + rest
 
 
 def relayed_meta(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from toolcrib.wire.results import LARGE_BYTES, ContentBlock, PlainHead, ResultHe
 DEPTH_MAX = 100
 """Of a result; the official Python client reads messages of at most 200 levels."""
 TIDY = f"{__name__}:tidy_beside"
+LOOK = f"{__name__}:look_beside"
 _FLAWED = b"-"
 
 _PIECE = 2 * 1024 * 1024
@@ -179,6 +180,19 @@ def tidied(raw: bytes, answer: bytes) -> bytes:
     if answer.startswith(_FLAWED):
         raise Unreadable(answer[1:].decode())
     return answer or raw
+
+
+def looks(raw: bytes) -> Iterator[bool]:
+    """The same looks at what was read, got or completed, which has no content of a tool."""
+    yield raw.count(b"[") + raw.count(b"{") > DEPTH_MAX
+    for start in range(0, len(raw), _PIECE):
+        yield _may_have_huge_number(raw[start : start + _PIECE + _OVERLAP])
+
+
+def look_beside(raw: bytes) -> bytes:
+    """``flaw_of`` for a helper process, in the form of ``tidy_beside``."""
+    flaw = flaw_of(raw)
+    return _FLAWED + flaw.encode(errors="replace") if flaw else b""
 
 
 def flaw_of(raw: bytes) -> str:

@@ -208,7 +208,7 @@ async def test_a_cursor_nobody_gave_out_is_refused():
         ("ping", 200, 404),
         ("server/discover", 200, 200),
         ("initialize", 200, 404),
-        ("resources/list", 200, 404),
+        ("resources/subscribe", 200, 404),
         ("", 200, 404),
     ],
 )
@@ -231,7 +231,13 @@ async def test_a_handshake_begins_what_the_session_will_need():
 
     assert result == {
         "protocolVersion": "2025-06-18",
-        "capabilities": {"tools": {"listChanged": True}},
+        "capabilities": {
+            "tools": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "prompts": {"listChanged": True},
+            "completions": {},
+            "logging": {},
+        },
         "serverInfo": {"name": "toolcrib", "version": "9"},
         "instructions": "Be kind.",
     }

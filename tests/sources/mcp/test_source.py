@@ -18,7 +18,7 @@ from toolcrib.core.offers import Tool
 from toolcrib.core.requests import ErrorInfo, Request, RequestContext
 from toolcrib.core.source import Listing
 from toolcrib.sources.mcp import link as link_module
-from toolcrib.sources.mcp import source as mcp
+from toolcrib.sources.mcp import listing as listing_module
 from toolcrib.sources.mcp.link import ExitTrace
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
@@ -106,7 +106,7 @@ async def test_a_server_that_turns_pages_in_circles_is_stopped(source_of, listed
 
 async def test_a_server_with_endless_pages_is_stopped(source_of, monkeypatch):
     """By number of pages, and said so."""
-    monkeypatch.setattr(mcp, "PAGES_MAX", 5)
+    monkeypatch.setattr(listing_module, "PAGES_MAX", 5)
 
     def endless(params: dict, _: object) -> dict:
         number = int(params.get("cursor", "0"))
@@ -119,7 +119,7 @@ async def test_a_server_with_endless_pages_is_stopped(source_of, monkeypatch):
 
 async def test_a_server_with_too_many_tools_is_cut(source_of, monkeypatch):
     """And said so when there would be more."""
-    monkeypatch.setattr(mcp, "TOOLS_MAX", 2)
+    monkeypatch.setattr(listing_module, "TOOLS_MAX", 2)
     server = FakeServer({"tools/list": pages({"tools": shown("a", "b", "c"), "nextCursor": "1"}, {})})
 
     listing = await source_of(server).list_offers()
@@ -130,7 +130,7 @@ async def test_a_server_with_too_many_tools_is_cut(source_of, monkeypatch):
 @pytest.mark.parametrize("entries", [shown("a", "b", "c"), [1, 2, 3], shown("a", "a", "a")])
 async def test_a_page_with_too_many_entries_is_cut(source_of, monkeypatch, entries):
     """Bad entries and repeated ones count as well: none is looked at beyond the limit, and the cut is told."""
-    monkeypatch.setattr(mcp, "TOOLS_MAX", 2)
+    monkeypatch.setattr(listing_module, "TOOLS_MAX", 2)
 
     listing = await source_of(FakeServer({"tools/list": {"tools": entries}})).list_offers()
 
@@ -149,7 +149,7 @@ async def test_other_work_goes_on_while_a_long_list_is_read(source_of):
         turns += 1
         await asyncio.sleep(0)
 
-    assert turns >= 1_000 / mcp.BREATH
+    assert turns >= 1_000 / listing_module.BREATH
 
 
 async def test_a_name_that_is_listed_twice_counts_once(source_of):

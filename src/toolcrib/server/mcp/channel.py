@@ -16,9 +16,11 @@ from toolcrib.core.errors import CallCancelled, RemoteError
 from toolcrib.transports.http.server import Exchange
 from toolcrib.wire.http import PING, encode_event
 from toolcrib.wire.jsonrpc import Inbound, decode_error, encode, encode_notification
+from toolcrib.wire.messages import LOG_LEVELS
 from toolcrib.wire.strict import clean_object
 
 PROGRESS = "notifications/progress"
+MESSAGE = "notifications/message"
 BACKLOG_MAX = 1024 * 1024
 """A client with more than this left to read is told nothing it did not ask for."""
 
@@ -36,6 +38,15 @@ def task_maker(loop: asyncio.AbstractEventLoop) -> Spawn:
     return partial(asyncio.Task, loop=loop, name="mcp.request")
 
 
+def is_wanted(message: Mapping[str, Any], least: str, is_modern: bool) -> bool:
+    """Whether a client that asked for messages of this severity wants a log message; in the handshake era one that
+    has not asked gets what the server thinks fit, in the stateless era nothing."""
+    if not least:
+        return not is_modern
+    level = message.get("level")
+    return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
+
+
 class ClientChannel(msgspec.Struct, eq=False):
     """A BackChannel for one request; the doors say how a message is sent and a question asked."""
 
@@ -44,6 +55,11 @@ class ClientChannel(msgspec.Struct, eq=False):
     wants_progress: bool
     _token: Any
     """Under which the client wants to hear of progress, if it does."""
+
+    @property
+    @abstractmethod
+    def log_level(self) -> str:
+        """The least severe log message that the client asked for; empty if it asked for none."""
 
     def notify(self, method: str, params: bytes) -> None:
         """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
@@ -55,6 +71,8 @@ class ClientChannel(msgspec.Struct, eq=False):
             params = clean_object(params)
             if method == PROGRESS:
                 params = encode({**_object.decode(params), "progressToken": self._token})
+            elif method == MESSAGE and not is_wanted(_object.decode(params), self.log_level, self.takes_input_required):
+                return
         except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
             return
         self.send(encode_notification(method, params))

@@ -256,7 +256,7 @@ class HttpDoor:
         if session is None:
             exchange.answer(503, error_body("HTTP_TOO_MANY_SESSIONS", "Too many sessions. Try again later."))
             return
-        body = encode_result(_id(message), self._mcp.initialize(asker))
+        body = encode_result(_id(message), self._mcp.initialize(asker, session.caller))
         if self._lookups is None:
             exchange.answer(200, body, headers=((http.SESSION, session.id.encode()),))
         else:
@@ -343,7 +343,7 @@ class HttpDoor:
         kind = HttpReply if is_usual or replies.accepts_stream(request) else PlainReply
         tells = token is not None and kind is HttpReply
         caller = session.caller if session is not None else self._caller_of(request)
-        reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller)
+        reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller, asker.log.name)
         request_id = _id(message)
         reply.task = self._spawn(self._work(message, request_id, asker, reply))
         self._replies.add(reply)

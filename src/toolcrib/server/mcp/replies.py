@@ -17,6 +17,7 @@ class HttpReply(ClientChannel):
     _exchange: Exchange
     session: McpSession | None
     caller: Caller
+    log_level: str = ""
     task: asyncio.Task[None] | None = None
     _silent_for: int = 0
 

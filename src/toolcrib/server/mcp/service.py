@@ -1,12 +1,14 @@
 """The answers MCP clients get, whichever way they came in."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide
+from toolcrib.catalog.catalog import Catalog, is_for_apps
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide, may_know_server
+from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import BackChannel, ErrorInfo, Result
 from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
@@ -42,7 +44,7 @@ class ListedRoute(Protocol):
 
 
 class ListedCatalog(Protocol):
-    """What a listing needs to know of the catalogue."""
+    """What a listing of tools needs to know of the catalogue."""
 
     @property
     def version(self) -> int:
@@ -62,25 +64,40 @@ def visible(routes: Iterable[R], grants: Grants) -> list[R]:
 
 
 def is_visible(route: ListedRoute, grants: Grants) -> bool:
-    """Whether a caller with these grants may know of a tool."""
+    """Whether a caller with these grants may know of an offer."""
     return decide(grants, route.reach).is_listed
 
 
-class ToolListing:
-    """The tools of one version of the catalogue, as callers with the same grants see them."""
+LISTS: Mapping[str, OfferKind] = {
+    "tools/list": OfferKind.TOOL,
+    "resources/list": OfferKind.RESOURCE,
+    "resources/templates/list": OfferKind.TEMPLATE,
+    "prompts/list": OfferKind.PROMPT,
+}
+_LISTED_AS = {
+    OfferKind.TOOL: b"tools",
+    OfferKind.RESOURCE: b"resources",
+    OfferKind.TEMPLATE: b"resourceTemplates",
+    OfferKind.PROMPT: b"prompts",
+}
 
-    __slots__ = ("_encoded", "_tools")
 
-    def __init__(self, catalog: ListedCatalog, grants: Grants) -> None:
-        self._tools = encode([route.to_mcp() for route in visible(catalog.routes.values(), grants)])
+class OfferListing:
+    """What is offered of one kind in one version of the catalogue, as callers with the same grants see it."""
+
+    __slots__ = ("_encoded", "_offers", "_what")
+
+    def __init__(self, routes: Iterable[ListedRoute], grants: Grants, kind: OfferKind = OfferKind.TOOL) -> None:
+        self._offers = encode([route.to_mcp() for route in visible(routes, grants)])
+        self._what = _LISTED_AS[kind]
         self._encoded: dict[tuple[bool, Sequence[Missing]], bytes] = {}
 
     def encoded(self, modern: bool, missing: tuple[Missing, ...]) -> bytes:
-        """The result of ``tools/list``; a list that lacks servers names them, and is not to be kept for long."""
+        """The result of the list; one that lacks servers names them, and is not to be kept for long."""
         listing = self._encoded.get((modern, missing))
         if listing is None:
             meta = encode({messages.META_MISSING: missing}) if missing else b""
-            listing = messages.listing_result(self._tools, modern=modern, meta=meta)
+            listing = messages.listing_result(self._offers, modern=modern, meta=meta, what=self._what)
             if len(self._encoded) >= ENCODED_MAX:
                 self._encoded.clear()
             self._encoded[modern, missing] = listing
@@ -90,31 +107,53 @@ class ToolListing:
 class Listings:
     """Listings of the present version of the catalogue, for a bounded number of different grants."""
 
-    __slots__ = ("_everything", "_listings", "_version")
+    __slots__ = ("_everything", "_has_apps", "_listings", "_version")
 
-    def __init__(self) -> None:
-        self._version = -1
-        self._everything: ToolListing | None = None
-        self._listings: dict[Grants, ToolListing] = {}
+    def __init__(self, *, has_apps: bool = True) -> None:
+        self._version, self._has_apps = -1, has_apps
+        self._everything: OfferListing | None = None
+        self._listings: dict[tuple[Grants, OfferKind], OfferListing] = {}
 
-    def of(self, catalog: ListedCatalog, grants: Grants) -> ToolListing:
-        """The listing for these grants; the most common ones are not even looked up."""
-        if catalog.version != self._version:
-            self._version, self._everything = catalog.version, None
-            self._listings.clear()
+    def of(self, catalog: ListedCatalog, grants: Grants) -> OfferListing:
+        """The tools for these grants; the most common ones are not even looked up."""
+        self._follow(catalog.version)
         if grants is not EVERYTHING:
-            return self._found(catalog, grants)
+            return self._tools(catalog, grants)
         if self._everything is None:
-            self._everything = self._found(catalog, grants)
+            self._everything = self._tools(catalog, grants)
         return self._everything
 
-    def _found(self, catalog: ListedCatalog, grants: Grants) -> ToolListing:
-        listing = self._listings.get(grants)
-        if listing is None:
-            if len(self._listings) >= GRANTS_MAX:
-                self._listings.clear()
-            listing = self._listings[grants] = ToolListing(catalog, grants)
+    def of_kind(self, catalog: Catalog, grants: Grants, kind: OfferKind) -> OfferListing:
+        """What else there is for these grants."""
+        self._follow(catalog.version)
+        found = self._listings.get((grants, kind))
+        return found or self._keep((grants, kind), catalog.visible_to(grants, kind))
+
+    def _follow(self, version: int) -> None:
+        if version != self._version:
+            self._version, self._everything = version, None
+            self._listings.clear()
+
+    def _tools(self, catalog: ListedCatalog, grants: Grants) -> OfferListing:
+        key = grants, OfferKind.TOOL
+        found = self._listings.get(key)
+        if found is not None:
+            return found
+        routes = catalog.routes.values()
+        shown = routes if self._has_apps else [route for route in routes if not is_for_apps(route.to_mcp())]
+        return self._keep(key, shown)
+
+    def _keep(self, key: tuple[Grants, OfferKind], routes: Iterable[ListedRoute]) -> OfferListing:
+        if len(self._listings) >= GRANTS_MAX:
+            self._listings.clear()
+        listing = self._listings[key] = OfferListing(routes, *key)
         return listing
+
+
+def speaks_apps(asker: Asker) -> bool:
+    """Whether a client shows apps itself: then it knows which tools are not for the model."""
+    extensions = asker.capabilities.get("extensions")
+    return isinstance(extensions, Mapping) and "io.modelcontextprotocol/ui" in extensions
 
 
 CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
@@ -134,6 +173,20 @@ class ServerIdentity:
         return {"name": self.name, "version": self.version}
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request that is no call, with whoever made it."""
+
+    method: str
+    params: Mapping[str, Any]
+    asker: Asker
+    channel: BackChannel
+    caller: Caller
+
+
+Method = Callable[[Asked], Awaitable[bytes]]
+
+
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
@@ -141,15 +194,15 @@ class McpService:
         self.front = front
         """What is asked for everything: the tools that are shown, and their calls."""
         self.identity = identity
-        self._whole, self._fronts = Listings(), Listings()
-        self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
-            "tools/list": self._list,
-            "server/discover": self._discover,
+        self._whole, self._fronts, self._for_models = Listings(), Listings(), Listings(has_apps=False)
+        both: Mapping[str, Method] = {
+            **dict.fromkeys(LISTS, self._list),
+            "resources/read": self._read,
+            "prompts/get": self._get,
+            "completion/complete": self._complete,
         }
-        self._handshake: Mapping[str, Callable[..., Awaitable[bytes]]] = {
-            "tools/list": self._list,
-            "ping": self._ping,
-        }
+        self._modern: Mapping[str, Method] = {**both, "server/discover": self._discover}
+        self._handshake: Mapping[str, Method] = {**both, "ping": self._ping, "logging/setLevel": self._set_level}
 
     async def respond(
         self, message: Inbound, asker: Asker, channel: BackChannel, caller: Caller = LOCAL_USER
@@ -161,43 +214,65 @@ class McpService:
             if message.method == "tools/call":
                 result = encode_outcome(await self._call(params, asker, channel, caller), asker)
             else:
-                result = await self._method(message.method, asker)(params, asker, channel, caller)
+                method = self._method(message.method, asker)
+                result = await method(Asked(str(message.method), params, asker, channel, caller))
             return encode_result(request_id, result), 200
         except RpcError as error:
             return refuse(request_id, error, asker)
 
-    def _method(self, name: str | UnsetType, asker: Asker) -> Callable[..., Awaitable[bytes]]:
-        """What answers the smaller questions."""
+    def _method(self, name: str | UnsetType, asker: Asker) -> Method:
+        """What answers everything but calls."""
         method = (self._modern if asker.is_modern else self._handshake).get(str(name))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name}")
         return method
 
-    async def _ping(self, *_: object) -> bytes:
+    async def _ping(self, asked: Asked) -> bytes:
+        del asked
         return b"{}"
 
-    async def _discover(self, *_: object) -> bytes:
-        return messages.discover_result(self.identity.info, self.identity.instructions)
+    async def _discover(self, asked: Asked) -> bytes:
+        return messages.discover_result(self._greeting(asked.caller))
 
-    def initialize(self, asker: Asker) -> bytes:
+    async def _set_level(self, asked: Asked) -> bytes:
+        level = messages.LogLevel(asked.params.get("level")).name
+        if not level:
+            raise RpcError(INVALID_PARAMS, f"The level is one of {', '.join(messages.LOG_LEVELS)}.")
+        asked.asker.log.name = level
+        return b"{}"
+
+    def initialize(self, asker: Asker, caller: Caller = LOCAL_USER) -> bytes:
         """The answer to a handshake; a session that begins wakes what it will need."""
         self.front.wake()
-        return messages.initialize_result(asker, self.identity.info, self.identity.instructions)
+        return messages.initialize_result(asker, self._greeting(caller))
 
-    async def _list(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
-        del channel
-        if params.get("cursor") is not None:
+    def _greeting(self, caller: Caller) -> messages.Greeting:
+        front = self.front
+        texts = {name: text for name, text in front.instructions.items() if may_know_server(caller.grants, name)}
+        return messages.Greeting(
+            self.identity.info,
+            announced(front.catalog, front.features, is_whole=not front.is_partial),
+            join_instructions(self.identity.instructions, texts, is_alone=front.is_of_one_server),
+            not front.is_partial,
+        )
+
+    async def _list(self, asked: Asked) -> bytes:
+        if asked.params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.front.current()
-        return self._listing(asker, caller).encoded(asker.is_modern, self.front.missing(caller.grants))
+        asker, grants, kind = asked.asker, asked.caller.grants, LISTS[asked.method]
+        is_tools = kind is OfferKind.TOOL
+        listing = self._tools(asker, grants) if is_tools else self._whole.of_kind(self.front.catalog, grants, kind)
+        return listing.encoded(asker.is_modern, self.front.missing(grants))
 
-    def _listing(self, asker: Asker, caller: Caller) -> ToolListing:
+    def _tools(self, asker: Asker, grants: Grants) -> OfferListing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
         front = self.front
         mode = front.mode_for(asker.name)
-        if mode == "all" or (mode == "auto" and front.fits(caller.grants)):
-            return self._whole.of(front.catalog, caller.grants)
-        return self._fronts.of(front.front, caller.grants)
+        if mode == "all" or (mode == "auto" and front.fits(grants)):
+            listings = self._whole if speaks_apps(asker) else self._for_models
+            return listings.of(front.catalog, grants)
+        return self._fronts.of(front.front, grants)
 
     def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> Awaitable[Result]:
         """Begin a call."""
@@ -215,6 +290,52 @@ class McpService:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
         return self.front.run(call, asker.name)
+
+    async def _read(self, asked: Asked) -> bytes:
+        uri = asked.params.get("uri")
+        if type(uri) is not str or not uri:
+            raise RpcError(INVALID_PARAMS, "resources/read needs the uri of a resource.")
+        try:
+            return await self._answer(asked, self.front.crib.resource_name(uri), {}, RequestKind.READ)
+        except RpcError as error:
+            raise as_not_found(error, uri, asked.asker) from None
+
+    async def _get(self, asked: Asked) -> bytes:
+        name, arguments = asked.params.get("name"), asked.params.get("arguments")
+        if type(name) is not str:
+            raise RpcError(INVALID_PARAMS, "prompts/get needs the name of a prompt.")
+        if arguments is not None and type(arguments) is not dict:
+            raise RpcError(INVALID_PARAMS, "prompts/get: arguments must be an object.")
+        return await self._answer(asked, name, arguments or {}, RequestKind.GET)
+
+    async def _complete(self, asked: Asked) -> bytes:
+        ref, given = asked.params.get("ref"), asked.params.get("argument")
+        if not isinstance(ref, Mapping) or not isinstance(given, Mapping):
+            raise RpcError(INVALID_PARAMS, "completion/complete needs a ref and an argument.")
+        uri, name = ref.get("uri"), ref.get("name")
+        if ref.get("type") == "ref/resource" and isinstance(uri, str):
+            name = self.front.crib.resource_name(uri)
+        elif ref.get("type") != "ref/prompt" or not isinstance(name, str):
+            raise RpcError(INVALID_PARAMS, "The ref of completion/complete is a ref/prompt or a ref/resource.")
+        arguments = {key: value for key, value in asked.params.items() if key in ("ref", "argument", "context")}
+        return await self._answer(asked, name, arguments, RequestKind.COMPLETE)
+
+    async def _answer(self, asked: Asked, name: str, arguments: dict[str, Any], kind: RequestKind) -> bytes:
+        """What comes of a request that is no call: its failure is an error, because its result has no place for one."""
+        params = asked.params
+        more = {key: value for key, value in params.items() if key in ("inputResponses", "requestState")}
+        meta = messages.relayed_meta(params)
+        call = self.front.request(name, arguments, asked.caller, asked.channel, None, meta, more, kind)
+        result = await self.front.run(call, asked.asker.name)
+        if result.error is not None:
+            _raise_rpc(result.error)
+            is_theirs = result.error.code in ("TOOL_INVALID_INPUT", "TOOL_PERMISSION_DENIED")
+            raise RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, result.error.message, _told(result.error))
+        raw = encode(result.mcp) if result.raw is None else result.raw
+        if not asked.asker.is_modern:
+            return raw
+        is_final = kind is RequestKind.READ and result.result_type != "input_required"
+        return stamp_modern(messages.uncached(raw) if is_final else raw, result.result_type)
 
     def declared_headers(self, name: str, caller: Caller) -> http.ParamHeaders:
         """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""
@@ -244,6 +365,48 @@ def _raise_rpc(error: ErrorInfo) -> None:
         raise RpcError(rpc_code, error.message, error.details.get("data"))
     if error.code == "TOOL_NOT_FOUND":
         raise RpcError(INVALID_PARAMS, error.message, {"code": error.code, **error.details})
+
+
+NOT_FOUND = -32002
+"""What the handshake era answers for a resource that is not there; the stateless one says ``INVALID_PARAMS``."""
+
+
+def as_not_found(error: RpcError, uri: str, asker: Asker) -> RpcError:
+    """The error of a read as the client's era knows it, with the URI that the client asked for."""
+    is_told = isinstance(error.data, Mapping) and ("uri" in error.data or error.data.get("code") == "TOOL_NOT_FOUND")
+    if error.code != NOT_FOUND and not (error.code == INVALID_PARAMS and is_told):
+        return error
+    data = {**error.data, "uri": uri} if isinstance(error.data, Mapping) else {"uri": uri}
+    return RpcError(INVALID_PARAMS if asker.is_modern else NOT_FOUND, error.message, data)
+
+
+INSTRUCTIONS_EACH, INSTRUCTIONS_MAX = 2_000, 8_000
+"""Characters of one server's instructions, and of all: a model reads them with every request."""
+
+
+def join_instructions(own: str, texts: Mapping[str, str], *, is_alone: bool) -> str:
+    """What servers say of their own use, under their names and shortened; that of a single one as it is."""
+    if is_alone and not own:
+        return next(iter(texts.values()), "")
+    parts, left = [own] if own else [], INSTRUCTIONS_MAX
+    for name, text in sorted(texts.items()):
+        shown = text if len(text) <= min(INSTRUCTIONS_EACH, left) else f"{text[: min(INSTRUCTIONS_EACH, left)]} … [cut]"
+        if left > 0:
+            parts.append(f"## {name}\nHow the server {name!r} says its tools are used:\n{shown}")
+        left -= len(shown)
+    return "\n\n".join(parts)
+
+
+def announced(catalog: Catalog, features: Container[str], *, is_whole: bool) -> dict[str, Any]:
+    """The capabilities: only what something is behind; while a server is still unknown, what could be."""
+    kinds = {route.offer.kind for route in catalog.others.values()}
+    found: dict[str, Any] = {"tools": {"listChanged": True}}
+    if not is_whole or kinds & {OfferKind.RESOURCE, OfferKind.TEMPLATE}:
+        can_subscribe = not is_whole or "subscribe" in features
+        found["resources"] = {"listChanged": True} | ({"subscribe": True} if can_subscribe else {})
+    if not is_whole or OfferKind.PROMPT in kinds:
+        found["prompts"] = {"listChanged": True}
+    return found | {name: {} for name in ("completions", "logging") if not is_whole or name in features}
 
 
 def _told(error: ErrorInfo) -> dict[str, Any]:

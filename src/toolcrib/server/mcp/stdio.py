@@ -34,6 +34,7 @@ class StdioChannel(ClientChannel):
 
     _out: Outlet
     _questions: Questions
+    log_level: str = ""
 
     @property
     def backlog(self) -> int:
@@ -118,7 +119,7 @@ class StdioDoor(asyncio.Protocol):
             self.out.send(encode_error(request_id, error))
             return
         if message.method == "initialize" and not asker.is_modern:
-            self.out.send(encode_result(request_id, self._mcp.initialize(asker)))
+            self.out.send(encode_result(request_id, self._mcp.initialize(asker, self._caller)))
         elif request_id in self._running or request_id in self._subscriptions:
             self.out.send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
         elif message.method == service.LISTEN and asker.is_modern:
@@ -140,9 +141,8 @@ class StdioDoor(asyncio.Protocol):
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(message)
         try:
-            channel = StdioChannel(
-                asker.capabilities, asker.is_modern, token is not None, token, self.out, self._questions
-            )
+            wants, level = token is not None, asker.log.name
+            channel = StdioChannel(asker.capabilities, asker.is_modern, wants, token, self.out, self._questions, level)
             body, _ = await self._mcp.respond(message, asker, channel, self._caller)
             self.out.send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer

@@ -16,7 +16,15 @@ from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.http_status import check_status
-from toolcrib.sources.mcp.link import UNREACHABLE, ExitTrace, LinkEvents, ServerRequest, names_request, to_remote_error
+from toolcrib.sources.mcp.link import (
+    ANY_URI,
+    UNREACHABLE,
+    ExitTrace,
+    LinkEvents,
+    ServerRequest,
+    names_request,
+    to_remote_error,
+)
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.transports.http.client import Choose, HttpFailure, HttpPool, Receive, Response
 from toolcrib.transports.http.dial import encode_own_headers
@@ -193,6 +201,8 @@ class HttpLink:
         """Whether questions may be sent: until the server lost our session or cannot be reached."""
         self._gate: asyncio.Event | None = None
         self._listener: asyncio.Task[Any] | None = None
+        self._former: asyncio.Task[Any] | None = None
+        """Who listened for something else before, until its successor's stream is open."""
 
     @classmethod
     async def open(
@@ -341,10 +351,10 @@ class HttpLink:
         return AnswerStream(question.id, notice, answer, self._events.redactor, self._loop)
 
     def _notice(self, question: ServerRequest, message: Outbound) -> None:
-        if message.method == link.TOOLS_CHANGED:
-            self._events.tools_changed()
-        elif message.method in (link.PROGRESS, link.MESSAGE):
+        if message.method in (link.PROGRESS, link.MESSAGE):
             question.channel.notify(message.method, link.params_of(message))
+        else:
+            link.heed_news(message, self._events)
 
     def _answer_server(self, question: ServerRequest, message: Outbound) -> None:
         call_id = self._only_call() if question.method == LISTEN else question.id
@@ -399,11 +409,15 @@ class HttpLink:
         self._heads.clear()
 
     def listen(self, params: bytes) -> None:
-        """Keep a stream open on which the server tells of changes."""
-        self._listener = self._spawn(self._listen(params), f"listen-{self._server.name}")
+        """Keep a stream open on which the server tells of changes; the one before ends when another one is open."""
+        former = self._listener
+        if former is not None and not former.done() and not eras.is_modern(self._version):
+            return  # before 2026 there is one stream for everything
+        self._listener = self._spawn(self._listen(params, former), f"listen-{self._server.name}")
 
-    async def _listen(self, params: bytes) -> None:
+    async def _listen(self, params: bytes, former: asyncio.Task[Any] | None = None) -> None:
         """Open the stream again when it ends, ever more slowly; stop when the server has none to offer."""
+        self._former = former
         short_lived, was_offered = 0, False
         while self.is_open:
             if self._gate is not None:
@@ -427,8 +441,12 @@ class HttpLink:
         follow = self._chooser(question, stream)
 
         def choose(response: Response) -> Receive | None:
+            if self._former is not None:
+                self._former.cancel()
+                self._former = None
             if is_reopened and _is_stream(response):
                 self._events.tools_changed()
+                self._events.updated(ANY_URI)
             return follow(response)
 
         if eras.is_modern(self._version):
@@ -443,8 +461,9 @@ class HttpLink:
     async def close(self) -> None:
         """End the session and all connections; of a link that was lost, answers under way may still arrive."""
         was_open, self.is_open = self.is_open, False
-        if self._listener is not None:
-            self._listener.cancel()
+        for listener in (self._listener, self._former):
+            if listener is not None:
+                listener.cancel()
         try:
             if was_open:
                 await self._end_session()

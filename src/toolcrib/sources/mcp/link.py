@@ -1,6 +1,7 @@
 """One open way to an MCP server: questions in, raw results out, whatever the transport."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,11 +61,14 @@ class LinkEvents:
     """What a link tells its owner on its own account; all are called on the event loop and never wait."""
 
     tools_changed: Callable[[], None]
+    """What the server offers changed, of whatever kind."""
     lost: Callable[[], None]
     noise: Callable[[str], None] = _ignore
     """A line that is no message; at most one a second."""
     redactor: Redactor = NO_SECRETS
     """Takes the secrets out of whatever the server says, before the link itself looks at it."""
+    updated: Callable[[str], None] = _ignore
+    """The resource of this URI changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,8 @@ class Link(Protocol):
         """Speak ``version`` from now on."""
 
     def listen(self, params: bytes) -> None:
-        """Have the server tell of changed tools, in the way of the agreed revision; never fails the caller."""
+        """Have the server tell of changes, in the way of the agreed revision; never fails the caller. Again with other
+        ``params``: for these from now on."""
 
     def remains(self) -> ExitTrace:
         """What the server left to look at."""
@@ -164,7 +169,10 @@ def to_remote_error(raw: Raw | bytes) -> RemoteError:
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
-TOOLS_CHANGED = "notifications/tools/list_changed"
+LISTS_CHANGED = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
+UPDATED = "notifications/resources/updated"
+ANY_URI = "*"
+"""In the place of a URI: any of those that are watched may have changed while nobody could hear of it."""
 CANCELLED = "notifications/cancelled"
 QUESTIONS_MAX = 100
 
@@ -179,12 +187,29 @@ class _Progress(msgspec.Struct):
     token: int | str | None = msgspec.field(default=None, name="progressToken")
 
 
+class _Updated(msgspec.Struct):
+    uri: str = ""
+
+
 _progress = msgspec.json.Decoder(_Progress)
+_updated = msgspec.json.Decoder(_Updated)
 
 
 def params_of(message: Outbound) -> bytes:
     """The params as they came, an empty object when there are none."""
     return b"{}" if message.params is UNSET else bytes(message.params)
+
+
+def heed_news(message: Outbound, events: LinkEvents) -> bool:
+    """Pass on that something of the server changed; whether that is what the message says."""
+    if message.method in LISTS_CHANGED:
+        events.tools_changed()
+        return True
+    if message.method != UPDATED:
+        return False
+    with contextlib.suppress(msgspec.DecodeError):
+        events.updated(_updated.decode(params_of(message)).uri)
+    return True
 
 
 def progress_token(message: Outbound) -> int | str | None:

@@ -1,7 +1,7 @@
 """Finding out what a server speaks, by the table in ``wire.eras``."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.wire import eras, messages
 from toolcrib.wire.eras import ProbeOutcome, ProbeStep
 from toolcrib.wire.jsonrpc import encode
+
+_LISTED = ("tools", "resources", "prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,15 @@ class Agreement:
 
     @property
     def tells_of_changes(self) -> bool:
-        """Whether the server announces that its tools changed."""
-        tools = self.capabilities.get("tools")
-        return isinstance(tools, Mapping) and tools.get("listChanged") is True
+        """Whether the server announces that what it offers changed."""
+        return any(_object(self.capabilities.get(kind)).get("listChanged") is True for kind in _LISTED)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What the server can do besides its offers: ``completions``, ``logging``, ``subscribe``."""
+        plain = [name for name in ("completions", "logging") if name in self.capabilities]
+        can_subscribe = _object(self.capabilities.get("resources")).get("subscribe") is True
+        return (*plain, "subscribe") if can_subscribe else tuple(plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +130,12 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def listen_params(offer: ClientIdentity, agreement: Agreement) -> bytes:
-    """What a server of the agreed revision is asked, to be told of changed tools."""
+def listen_params(offer: ClientIdentity, agreement: Agreement, watched: Iterable[str] = ()) -> bytes:
+    """What a server of the agreed revision is asked, to be told of changes to its lists and to these resources."""
     if not eras.is_modern(agreement.version):
         return b"{}"
+    wanted: dict[str, Any] = {f"{kind}ListChanged": True for kind in _LISTED if kind in agreement.capabilities}
+    if watched:
+        wanted["resourceSubscriptions"] = sorted(watched)
     meta = messages.modern_meta(offer.info, offer.capabilities)
-    return encode({"notifications": {"toolsListChanged": True}, "_meta": meta})
+    return encode({"notifications": wanted or {"toolsListChanged": True}, "_meta": meta})

@@ -2,64 +2,46 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
-from toolcrib.core.errors import (
-    DefinitionError,
-    InvalidArguments,
-    InvalidName,
-    ProtocolError,
-    RemoteError,
-    ToolcribError,
-)
-from toolcrib.core.offers import Tool, from_mcp
+from toolcrib.core.errors import InvalidArguments, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import ErrorInfo, Request, Result
-from toolcrib.core.source import Listing, SourceStatus
+from toolcrib.core.source import HandedLinks, Listing, SourceStatus
 from toolcrib.isolate.helpers import Helpers, TookTooLong
-from toolcrib.schema.sanitise import sanitise_tool
 from toolcrib.sources.mcp.link import Link, ServerRequest, answer_rounds
+from toolcrib.sources.mcp.listing import OfferLister
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
-from toolcrib.wire import eras, http, messages, strict
-from toolcrib.wire.jsonrpc import decode, encode
+from toolcrib.wire import eras, http, messages, strict, uris
+from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.results import LARGE_BYTES, ResultHead, read_head
 
-TOOLS_MAX = 2000
-PAGES_MAX = 100
-BREATH = 100
-"""So many definitions are read before the event loop gets its turn."""
 FAILED = "TOOL_EXECUTION_FAILED"
-
-
-class _Page(msgspec.Struct):
-    tools: list[Raw] | None = None
-    next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
-    ttl_ms: float | None = msgspec.field(default=None, name="ttlMs")
-
-
-_page = msgspec.json.Decoder(_Page)
-
-
-@dataclass(slots=True)
-class _Collected:
-    """What the pages of one listing add up to."""
-
-    tools: dict[str, Tool]
-    problems: list[str]
-    ttl_s: float | None = None
-    entries: int = 0
-    """How many were looked at, good or bad."""
+METHODS: Mapping[RequestKind, str] = {
+    RequestKind.CALL: "tools/call",
+    RequestKind.READ: "resources/read",
+    RequestKind.GET: "prompts/get",
+    RequestKind.COMPLETE: "completion/complete",
+}
 
 
 class McpSource:
     """One server: its tools, and calls to them over one shared connection."""
 
     def __init__(
-        self, name: str, supervisor: Supervisor, offer: ClientIdentity, *, is_http: bool, helpers: Helpers | None = None
+        self,
+        name: str,
+        supervisor: Supervisor,
+        offer: ClientIdentity,
+        *,
+        is_http: bool,
+        helpers: Helpers | None = None,
+        links: HandedLinks | None = None,
     ) -> None:
         self.name = name
         self.supervisor = supervisor
@@ -67,12 +49,21 @@ class McpSource:
         self._is_http = is_http
         self._helpers = helpers or Helpers()
         self._has_own_helpers = helpers is None
+        self._links = links or HandedLinks()
         self._encoded_meta = "", b""
         self._mirrored: dict[str, http.ParamHeaders] = {}
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when the server says its tools changed."""
         self.supervisor.tools_changed = listener
+
+    def on_update(self, listener: Callable[[str], None]) -> None:
+        """Have ``listener`` called with the URI of a watched resource that changed."""
+        self.supervisor.updated = listener
+
+    async def watch(self, uris: frozenset[str]) -> None:
+        """Be told when one of these resources changes, and of no other."""
+        await self.supervisor.watch(uris)
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after each failed attempt to connect."""
@@ -98,73 +89,27 @@ class McpSource:
         return [self.supervisor.hide_secrets(line) for line in list(self.supervisor.remains().stderr)[-count:]]
 
     async def list_offers(self) -> Listing:
-        """All pages, cleaned; one bad tool costs only itself."""
+        """All pages of all kinds, cleaned."""
         link = await self.supervisor.link()
-        collected = _Collected({}, [])
-        cursor: str | None = None
-        seen: set[str] = set()
-        while True:
-            page = await self._fetch_page(link, cursor)
-            is_whole = await self._collect(page, collected)
-            cursor = page.next_cursor or ""
-            if is_whole and not cursor:
-                break
-            if not is_whole or cursor in seen or len(seen) == PAGES_MAX - 1:
-                collected.problems.append("the list was cut: the server repeats its pages or has too many tools")
-                break
-            seen.add(cursor)
-        tools = sorted(collected.tools.values(), key=lambda tool: tool.name)
-        problems = tuple(map(self.supervisor.hide_secrets, collected.problems))
-        return Listing(tuple(tools), collected.ttl_s, problems, self.supervisor.remembered)
 
-    async def _fetch_page(self, link: Link, cursor: str | None) -> _Page:
-        params = messages.list_params(cursor, self._meta({}))
-        question = ServerRequest(link.new_id(), "tools/list", params, version=self.supervisor.remembered)
-        raw = await self._put(link, question, None, 1)
-        try:
-            return _page.decode(raw)
-        except msgspec.DecodeError as error:
-            raise ProtocolError(f"Server {self.name!r} answered tools/list with something else: {error}") from None
+        async def ask(method: str, cursor: str | None) -> Raw:
+            params = messages.list_params(cursor, self._meta({}))
+            question = ServerRequest(link.new_id(), method, params, version=self.supervisor.remembered)
+            return await self._put(link, question, None, 1)
+
+        listing = await OfferLister(self.name, ask, self._accept).ask(self.supervisor.agreed)
+        return replace(listing, problems=tuple(map(self.supervisor.hide_secrets, listing.problems)))
+
+    def _accept(self, tool: Tool) -> None:
+        """Note which arguments a tool wants mirrored; raises ``ValueError`` for one that says so in a wrong way."""
+        if self._is_http and eras.is_modern(self.supervisor.remembered):
+            self._mirror(tool)
 
     def _meta(self, capabilities: Mapping[str, Any]) -> dict[str, Any] | None:
         """What a request of the stateless era must carry, nothing before it."""
         if not eras.is_modern(self.supervisor.remembered):
             return None
         return messages.modern_meta(self._offer.info, capabilities)
-
-    async def _collect(self, page: _Page, collected: _Collected) -> bool:
-        """Add a page's tools, a few at a time; whether there was room for all."""
-        if page.ttl_ms is not None:
-            collected.ttl_s = max(0.0, page.ttl_ms / 1000)
-        for shown in page.tools or []:
-            if collected.entries == TOOLS_MAX:
-                return False
-            collected.entries += 1
-            if collected.entries % BREATH == 0:
-                await asyncio.sleep(0)
-            self._add(shown, collected)
-        return True
-
-    def _add(self, shown: Raw, collected: _Collected) -> None:
-        try:
-            tool = self._read_tool(decode(shown), collected.problems)
-        except (DefinitionError, InvalidName, ValueError, RecursionError) as error:
-            collected.problems.append(f"left out: {error}")
-            return
-        if tool.name in collected.tools:
-            collected.problems.append(f"left out: {tool.name!r} is listed twice")
-        else:
-            collected.tools[tool.name] = tool
-
-    def _read_tool(self, shown: Any, problems: list[str]) -> Tool:
-        if not isinstance(shown, Mapping):
-            raise InvalidName("an entry of the tool list is no object")
-        clean, notes = sanitise_tool(shown)
-        tool = from_mcp(clean)
-        problems.extend(f"{tool.name!r}: {note}" for note in notes)
-        if self._is_http and eras.is_modern(self.supervisor.remembered):
-            self._mirror(tool)
-        return tool
 
     def _mirror(self, tool: Tool) -> None:
         try:
@@ -181,6 +126,8 @@ class McpSource:
         link = self.supervisor.use()
         if link is None:
             link = await self._wait_for_link(call)
+        if call.channel.log_level and not eras.is_modern(self.supervisor.remembered):
+            await self.supervisor.want_log(link, call.channel.log_level)
         raw = await self._ask(link, call, call.more)
         if len(raw) > LARGE_BYTES:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
@@ -188,8 +135,13 @@ class McpSource:
         if head.result_type == "input_required" and not call.channel.takes_input_required:
             raw, head = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
         encoded, result_type = bytes(raw), head.result_type or ""
+        if call.kind is not RequestKind.CALL:
+            is_open = result_type == "input_required"
+            return Result(raw=await self._tidy_other(call, encoded), result_type=result_type if is_open else "")
         if not strict.is_plain(len(encoded), head):
             encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
+            if uris.has_links(encoded):
+                encoded = uris.translate_result(encoded, self._handing_out(call))
         result = Result(raw=encoded, result_type=result_type)
         return self._failed(result) if head.is_error else result
 
@@ -201,12 +153,31 @@ class McpSource:
             await asyncio.sleep(0)
         else:
             return encoded
+        return await self._tidied_beside(strict.TIDY, encoded)
+
+    async def _tidied_beside(self, work: str, encoded: bytes) -> bytes:
         try:
-            return strict.tidied(encoded, await self._helpers.run(strict.TIDY, (encoded,), self.name))
+            return strict.tidied(encoded, await self._helpers.run(work, (encoded,), self.name))
         except strict.Unreadable as flaw:
             raise _unreadable(flaw) from None
         except TookTooLong:
             raise _unreadable("it takes too long to look into") from None
+
+    async def _tidy_other(self, call: Request, encoded: bytes) -> bytes:
+        """What was read, got or completed as every client can read it, with the URIs that clients know."""
+        if len(encoded) <= LARGE_BYTES:
+            if flaw := strict.flaw_of(encoded):
+                raise _unreadable(flaw)
+        else:
+            for is_suspicious in strict.looks(encoded):
+                if is_suspicious:
+                    await self._tidied_beside(strict.LOOK, encoded)
+                    break
+                await asyncio.sleep(0)
+        return uris.translate_result(encoded, self._handing_out(call), is_call=False)
+
+    def _handing_out(self, call: Request) -> uris.Translate:
+        return partial(self._links.hand_out, call.caller.id, self.name)
 
     async def _wait_for_link(self, call: Request) -> Link:
         """The link once there is one; a call whose time is over before that says what it waited for.
@@ -256,6 +227,11 @@ class McpSource:
         """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
         version = self.supervisor.remembered
+        if call.kind is not RequestKind.CALL:
+            method, params = METHODS[call.kind], self._other_params(call, request_id, more)
+            named = "" if call.kind is RequestKind.COMPLETE else call.target
+            question = ServerRequest(request_id, method, params, named, (), call.channel, version)
+            return self._put(link, question, call)
         question = ServerRequest(
             request_id, "tools/call", self._params(call, request_id, more), call.target, (), call.channel, version
         )
@@ -264,18 +240,40 @@ class McpSource:
             question.headers = http.param_headers(declared, call.arguments)
         return self._put(link, question, call)
 
+    def _other_params(self, call: Request, request_id: int, more: Mapping[str, Any]) -> bytes:
+        """What is asked to read a resource, get a prompt or complete an argument."""
+        meta = self._meta_of(call, request_id)
+        params: dict[str, Any] = {**more, "_meta": meta} if meta else {**more}
+        match call.kind:
+            case RequestKind.READ:
+                params["uri"] = call.target
+            case RequestKind.GET:
+                params |= {"name": call.target} | ({"arguments": call.arguments} if call.arguments else {})
+            case _:
+                params |= call.arguments | {"ref": completion_ref(call)}
+        return encode(params)
+
     def _params(self, call: Request, request_id: int, more: Mapping[str, Any]) -> bytes:
         """What is asked; the usual case is put together from parts that are encoded once."""
-        capabilities, wants_progress = call.channel.capabilities, call.channel.wants_progress
+        channel = call.channel
         try:
-            if not (more or call.meta or capabilities or wants_progress):
+            if not (more or call.meta or channel.capabilities or channel.wants_progress or channel.log_level):
                 return messages.plain_call_params(call.target, call.encode_arguments(), self._plain_meta())
-            meta: dict[str, Any] = {**call.meta, **(self._meta(capabilities) or {})}
-            if wants_progress:
-                meta["progressToken"] = request_id
+            meta = self._meta_of(call, request_id)
             return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidArguments(f"The arguments of {call.target!r} cannot be written as JSON: {error}.") from None
+
+    def _meta_of(self, call: Request, request_id: int) -> dict[str, Any]:
+        """The ``_meta`` of a request: what its caller said, and what toolcrib says for it."""
+        channel = call.channel
+        own = self._meta(channel.capabilities)
+        meta: dict[str, Any] = {**call.meta, **(own or {})}
+        if own is not None and channel.log_level:
+            meta[eras.META_LOG_LEVEL] = channel.log_level
+        if channel.wants_progress:
+            meta["progressToken"] = request_id
+        return meta
 
     def _plain_meta(self) -> bytes:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""
@@ -301,3 +299,10 @@ def _tidy(encoded: bytes, head: ResultHead) -> bytes:
 
 def _unreadable(flaw: object) -> ProtocolError:
     return ProtocolError(f"The server's answer cannot be read by every client: {flaw}.")
+
+
+def completion_ref(call: Request) -> dict[str, Any]:
+    """What is to be completed, by the server's own name for it."""
+    said = call.arguments.get("ref")
+    is_template = isinstance(said, Mapping) and said.get("type") == "ref/resource"
+    return {"type": "ref/resource", "uri": call.target} if is_template else {"type": "ref/prompt", "name": call.target}

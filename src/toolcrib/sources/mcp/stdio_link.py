@@ -54,6 +54,8 @@ class StdioLink:
         self.is_open = False
         """Whether the process is there and listening."""
         self._asking = relay.OpenQuestions(tasks)
+        self._listening = 0
+        """The request that the server tells of changes by; zero before there is one."""
         self._heard_at = 0.0
         self._noise: list[str] = []
         self._noise_told_at = -NOISE_PAUSE_S
@@ -157,8 +159,12 @@ class StdioLink:
 
     def listen(self, params: bytes) -> None:
         """Subscribe in the stateless era; before it, servers tell unasked."""
-        if eras.is_modern(self._version):
-            self._write(encode_request(self.new_id(), "subscriptions/listen", params))
+        if not eras.is_modern(self._version):
+            return
+        former, self._listening = self._listening, self.new_id()
+        self._write(encode_request(self._listening, "subscriptions/listen", params))
+        if former:  # only now, so that nothing is missed in between
+            self.tell(relay.CANCELLED, encode({"requestId": former}))
 
     def remains(self) -> ExitTrace:
         """The exit code, the last lines of stderr, and how much noise was on stdout."""
@@ -227,9 +233,7 @@ class StdioLink:
     def _notice(self, message: Outbound) -> None:
         if self._is_flood():
             return
-        if message.method == relay.TOOLS_CHANGED:
-            self._events.tools_changed()
-        elif message.method == relay.PROGRESS:
+        if message.method == relay.PROGRESS:
             token = relay.progress_token(message)
             waiting = self._pending.get(token) if type(token) is int else None
             if waiting is not None:
@@ -238,6 +242,8 @@ class StdioLink:
             channel = self._only_caller()
             if channel is not None:
                 channel.notify(relay.MESSAGE, relay.params_of(message))
+        else:
+            relay.heed_news(message, self._events)
 
     def _is_flood(self) -> bool:
         now = self._loop.time()

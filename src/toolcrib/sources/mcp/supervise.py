@@ -6,6 +6,7 @@ says when that is. Of a server that is plainly down they hear at once.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolcrib.core import events
@@ -17,10 +18,12 @@ from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import autopsy
 from toolcrib.sources.mcp.autopsy import AttemptFailed, Trouble, describe_exit
-from toolcrib.sources.mcp.link import ExitTrace, Link, LinkEvents, Silence, bury
+from toolcrib.sources.mcp.link import ANY_URI, ExitTrace, Link, LinkEvents, ServerRequest, Silence, bury
 from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, listen_params, negotiate
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.wire import eras
+from toolcrib.wire.jsonrpc import encode
+from toolcrib.wire.messages import LOG_LEVELS
 
 STABLE_AFTER_S = 10.0
 BACKOFF_FIRST_S = 0.5
@@ -125,6 +128,8 @@ class _State:
     connected_at: float = 0.0
     last_used: float = 0.0
     restarts: int = 0
+    log_level: str = ""
+    """What a server of the handshake era was told to log, over this link."""
     silence: Silence = field(default_factory=Silence)
     last_remains: ExitTrace = field(default_factory=ExitTrace)
 
@@ -145,6 +150,8 @@ class Supervisor:
         self._closed = False
         self.remembered = ""
         self.tools_changed: Callable[[], None] = _nothing
+        self.updated: Callable[[str], None] = ignore_news
+        self._watched: frozenset[str] = frozenset()
         self.attempt_failed: Callable[[], None] = _nothing
 
     @property
@@ -165,6 +172,11 @@ class Supervisor:
     def agreement(self) -> Agreement | None:
         """What was settled with the server when it was last connected."""
         return self._state.agreement
+
+    @property
+    def agreed(self) -> Agreement:
+        """The same; nothing but a revision before the first connection."""
+        return self._state.agreement or Agreement(self.remembered)
 
     @property
     def error(self) -> SourceUnavailable | None:
@@ -356,7 +368,7 @@ class Supervisor:
         return link
 
     def _link_events(self) -> LinkEvents:
-        return LinkEvents(self._tools_changed, self._lost, self._noise, self._settings.redactor)
+        return LinkEvents(self._tools_changed, self._lost, self._noise, self._settings.redactor, self._updated)
 
     async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
         """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
@@ -373,12 +385,61 @@ class Supervisor:
         state.connected_at = state.last_used = self._loop.time()
         self.comeback.note_connected()
         self.remembered = agreement.version
-        if agreement.tells_of_changes or self._offer.capabilities:
-            link.listen(listen_params(self._offer, agreement))
+        state.log_level = ""
+        if agreement.tells_of_changes or self._offer.capabilities or self._watched:
+            link.listen(listen_params(self._offer, agreement, self._watched))
+        if self._watched:
+            self._tasks.spawn(self._watch_again(link), f"watch-{self.server}")
         self._watch_idleness()
 
     def _tools_changed(self) -> None:
         self.tools_changed()
+
+    def _updated(self, uri: str) -> None:
+        for watched in self._watched if uri == ANY_URI else (uri,):
+            self.updated(watched)
+
+    async def watch(self, uris: frozenset[str]) -> None:
+        """Be told when one of these resources changes, and of no other; raises what the server says against it."""
+        before, self._watched = self._watched, uris
+        if not uris and self._state.link is None:
+            return
+        link = await self.link()
+        if eras.is_modern(self.remembered):
+            link.listen(listen_params(self._offer, self.agreed, uris))
+            return
+        link.listen(b"{}")  # where they are told of
+        try:
+            for uri in uris - before:
+                await self._subscribe(link, "resources/subscribe", uri)
+        except ToolcribError as error:
+            self._watched -= uris - before
+            self.clean(error)
+            raise
+        for uri in before - uris:
+            with suppress(ToolcribError):
+                await self._subscribe(link, "resources/unsubscribe", uri)
+
+    async def _subscribe(self, link: Link, method: str, uri: str) -> None:
+        await link.ask(ServerRequest(link.new_id(), method, encode({"uri": uri}), version=self.remembered))
+
+    async def _watch_again(self, link: Link) -> None:
+        """After a new connection: subscribe to what is watched, which may have changed in between."""
+        for uri in sorted(self._watched) if not eras.is_modern(self.remembered) else ():
+            with suppress(ToolcribError):
+                await self._subscribe(link, "resources/subscribe", uri)
+        self._updated(ANY_URI)
+
+    async def want_log(self, link: Link, level: str) -> None:
+        """Have a server of the handshake era log at least this; what is more than one client wants is kept from it."""
+        state = self._state
+        is_enough = state.log_level and LOG_LEVELS.index(state.log_level) <= LOG_LEVELS.index(level)
+        if is_enough or link is not state.link or "logging" not in self.agreed.features:
+            return
+        state.log_level = level
+        with suppress(ToolcribError):
+            question = ServerRequest(link.new_id(), "logging/setLevel", encode({"level": level}))
+            await link.ask(question)
 
     def _lost(self) -> None:
         """The link ended by itself: note why, and let quick deaths count."""
@@ -411,7 +472,7 @@ class Supervisor:
         idle_s = self._loop.time() - state.last_used
         if state.link is None or self._closed:
             return
-        if idle_s >= self._settings.idle_timeout_s and not state.link.is_busy:
+        if idle_s >= self._settings.idle_timeout_s and not state.link.is_busy and not self._watched:
             link, state.link = state.link, None
             state.last_remains = link.remains()
             self._tell(events.SERVER_STOPPED, reason="idle")
@@ -440,6 +501,11 @@ class Supervisor:
         if isinstance(error, InternalError) or not isinstance(error, ToolcribError):
             kind = type(error.__cause__ or error).__name__
             self._tell("server.task.failed", "error", task=name, error=kind)
+
+
+def ignore_news(uri: str) -> None:
+    """Where nobody wants to hear that a resource changed."""
+    del uri
 
 
 def _nothing() -> None:

@@ -1,0 +1,113 @@
+"""Who wants to hear that a resource changed: each is watched once at its server, however many want to know."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.records import ServerShelf
+from toolcrib.core.access import Caller, decide
+from toolcrib.core.errors import ToolcribError, UnknownTool
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import SEPARATOR
+from toolcrib.core.offers import OfferKind, RequestKind
+from toolcrib.core.source import ServerSource
+from toolcrib.core.tasks import TaskScope
+from toolcrib.crib.crib import Crib
+
+OnUpdate = Callable[[str], None]
+"""Told the name of a resource that changed, as toolcrib calls it."""
+
+
+class _Watched:
+    """What is watched at one server."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[str, list[OnUpdate]] = {}
+        """By the server's own URI."""
+        self.names: dict[str, str] = {}
+        self.source: ServerSource | None = None
+        self.turn = asyncio.Lock()
+
+
+class Subscriptions:
+    """All subscriptions of one Crib, taken up again when a server is replaced."""
+
+    def __init__(self, crib: Crib, emit: Emit) -> None:
+        self._crib, self._emit = crib, emit
+        self._servers: dict[str, _Watched] = {}
+        self._tasks = TaskScope(self._failed)
+        self._stop_listening = crib.on_change(self._follow)
+
+    async def add(self, name: str, caller: Caller, listener: OnUpdate) -> Callable[[], None]:
+        """Have ``listener`` told whenever a resource changes, until what is returned is called.
+
+        Raises ``UnknownTool`` for one that the caller may not know of, and what its server says against it.
+        """
+        route = self._find(name, caller)
+        shelf = None if route is None else self._crib.shelves.get(route.server)
+        if route is None or shelf is None:
+            raise UnknownTool(name, kind=OfferKind.RESOURCE)
+        uri = name.removeprefix(f"{route.server}{SEPARATOR}") if self._crib.has_prefixes else name
+        watched = self._servers.setdefault(route.server, _Watched())
+        watched.listeners.setdefault(uri, []).append(listener)
+        watched.names[uri] = name
+        try:
+            await self._apply(watched, shelf)
+        except BaseException:
+            self._remove(watched, uri, listener)
+            raise
+        return partial(self._forget, route.server, uri, listener)
+
+    def _find(self, name: str, caller: Caller) -> Route | None:
+        request = self._crib.request(name, {}, caller, kind=RequestKind.READ)
+        route = self._crib.catalog.find(RequestKind.READ, name) or self._crib.handed_out(request)
+        return route if route is not None and decide(caller.grants, route.reach).is_listed else None
+
+    async def _apply(self, watched: _Watched, shelf: ServerShelf) -> None:
+        """Have the server watch just what somebody wants to know of."""
+        async with watched.turn:
+            if watched.source is not shelf.source:
+                watched.source = shelf.source
+                shelf.source.on_update(partial(self._tell, shelf.config.name))
+            await shelf.source.watch(frozenset(watched.listeners))
+
+    def _tell(self, server: str, uri: str) -> None:
+        watched = self._servers.get(server)
+        for listener in tuple(watched.listeners.get(uri, ())) if watched is not None else ():
+            listener(watched.names[uri])  # type: ignore[union-attr]  # there are listeners only where something is watched
+
+    def _remove(self, watched: _Watched, uri: str, listener: OnUpdate) -> bool:
+        """Whether that was the last who wanted to know of it."""
+        listeners = watched.listeners.get(uri, [])
+        with suppress(ValueError):
+            listeners.remove(listener)
+        if listeners or uri not in watched.listeners:
+            return False
+        del watched.listeners[uri], watched.names[uri]
+        return True
+
+    def _forget(self, server: str, uri: str, listener: OnUpdate) -> None:
+        watched, shelf = self._servers.get(server), self._crib.shelves.get(server)
+        if watched is not None and self._remove(watched, uri, listener) and shelf is not None:
+            self._tasks.spawn(self._quietly(watched, shelf), f"unwatch-{server}")
+
+    def _follow(self) -> None:
+        """A server may have been changed or removed while something of it was watched."""
+        for name, watched in list(self._servers.items()):
+            shelf = self._crib.shelves.get(name)
+            if shelf is not None and shelf.source is not watched.source and watched.listeners:
+                self._tasks.spawn(self._quietly(watched, shelf), f"watch-{name}")
+
+    async def _quietly(self, watched: _Watched, shelf: ServerShelf) -> None:
+        with suppress(ToolcribError):
+            await self._apply(watched, shelf)
+
+    async def close(self) -> None:
+        """Tell nobody any more."""
+        self._stop_listening()
+        await self._tasks.close()
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        self._emit(Event("subscription.failed", "error", {"task": name, "error": type(error).__name__}))
