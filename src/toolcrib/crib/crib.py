@@ -33,6 +33,7 @@ from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
+from toolcrib.crib.subscriptions import Subscriptions
 from toolcrib.stores.paths import Environment
 
 NOTHING: Mapping[str, Any] = {}
@@ -61,6 +62,9 @@ class Crib:
         """Whether tools are named with their server."""
         self.servers = Servers(parts, self._current)
         """The configured servers: refresh, restart, add, change, remove."""
+        self.subscriptions = Subscriptions(lambda: self.shelves, parts.emit, prefix=parts.prefix)
+        """Who wants to hear that a resource changed."""
+        self._current.on_change(self.subscriptions.follow)
         self.search = ToolSearch()
         """The index that tools are found by."""
         self.desk = parts.desk
@@ -373,6 +377,7 @@ class Crib:
         if not self.servers.is_open:
             return
         try:
+            await self.subscriptions.close()
             await self.servers.stop()
             if self.fleet is not None:
                 await self.fleet.close()

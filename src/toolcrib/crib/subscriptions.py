@@ -1,20 +1,17 @@
 """Who wants to hear that a resource changed: each is watched once at its server, however many want to know."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.records import ServerShelf
-from toolcrib.core.access import Caller, decide
-from toolcrib.core.errors import ToolcribError, UnknownTool
+from toolcrib.core.errors import NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import SEPARATOR
-from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.source import ServerSource
 from toolcrib.core.tasks import TaskScope
-from toolcrib.crib.crib import Crib
 
 OnUpdate = Callable[[str], None]
 """Told the name of a resource that changed, as toolcrib calls it."""
@@ -34,22 +31,18 @@ class _Watched:
 class Subscriptions:
     """All subscriptions of one Crib, taken up again when a server is replaced."""
 
-    def __init__(self, crib: Crib, emit: Emit) -> None:
-        self._crib, self._emit = crib, emit
+    def __init__(self, shelves: Callable[[], Mapping[str, ServerShelf]], emit: Emit, *, prefix: bool) -> None:
+        self._shelves, self._emit, self._prefix = shelves, emit, prefix
         self._servers: dict[str, _Watched] = {}
         self._tasks = TaskScope(self._failed)
-        self._stop_listening = crib.on_change(self._follow)
 
-    async def add(self, name: str, caller: Caller, listener: OnUpdate) -> Callable[[], None]:
-        """Have ``listener`` told whenever a resource changes, until what is returned is called.
-
-        Raises ``UnknownTool`` for one that the caller may not know of, and what its server says against it.
-        """
-        route = self._find(name, caller)
-        shelf = None if route is None else self._crib.shelves.get(route.server)
-        if route is None or shelf is None:
-            raise UnknownTool(name, kind=OfferKind.RESOURCE)
-        uri = name.removeprefix(f"{route.server}{SEPARATOR}") if self._crib.has_prefixes else name
+    async def add(self, route: Route, name: str, listener: OnUpdate) -> Callable[[], None]:
+        """Have ``listener`` told whenever the resource of a route changes, until what is returned is called; raises
+        what its server says against it."""
+        shelf = self._shelves().get(route.server)
+        if shelf is None:
+            raise NotImplementedHere(f"Nobody can tell when {name} changes.")
+        uri = name.removeprefix(f"{route.server}{SEPARATOR}") if self._prefix else name
         watched = self._servers.setdefault(route.server, _Watched())
         watched.listeners.setdefault(uri, []).append(listener)
         watched.names[uri] = name
@@ -59,11 +52,6 @@ class Subscriptions:
             self._remove(watched, uri, listener)
             raise
         return partial(self._forget, route.server, uri, listener)
-
-    def _find(self, name: str, caller: Caller) -> Route | None:
-        request = self._crib.request(name, {}, caller, kind=RequestKind.READ)
-        route = self._crib.catalog.find(RequestKind.READ, name) or self._crib.handed_out(request)
-        return route if route is not None and decide(caller.grants, route.reach).is_listed else None
 
     async def _apply(self, watched: _Watched, shelf: ServerShelf) -> None:
         """Have the server watch just what somebody wants to know of."""
@@ -89,14 +77,14 @@ class Subscriptions:
         return True
 
     def _forget(self, server: str, uri: str, listener: OnUpdate) -> None:
-        watched, shelf = self._servers.get(server), self._crib.shelves.get(server)
+        watched, shelf = self._servers.get(server), self._shelves().get(server)
         if watched is not None and self._remove(watched, uri, listener) and shelf is not None:
             self._tasks.spawn(self._quietly(watched, shelf), f"unwatch-{server}")
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
         """A server may have been changed or removed while something of it was watched."""
         for name, watched in list(self._servers.items()):
-            shelf = self._crib.shelves.get(name)
+            shelf = self._shelves().get(name)
             if shelf is not None and shelf.source is not watched.source and watched.listeners:
                 self._tasks.spawn(self._quietly(watched, shelf), f"watch-{name}")
 
@@ -106,7 +94,6 @@ class Subscriptions:
 
     async def close(self) -> None:
         """Tell nobody any more."""
-        self._stop_listening()
         await self._tasks.close()
 
     def _failed(self, name: str, error: BaseException) -> None:

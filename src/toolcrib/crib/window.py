@@ -271,6 +271,13 @@ class ProfileView:
         result = await self.crib.run(real)
         return result if result.error is None else _in_its_words(result.error, result, route, given)
 
+    def find_resource(self, name: str, caller: Caller) -> Route | None:
+        """Where a resource is read, if the caller may know of it."""
+        route = self.catalog.find(RequestKind.READ, name)
+        if route is None or route.name != name:
+            route = self._unlisted(self.request(name, {}, caller, kind=RequestKind.READ), route)
+        return route if route is not None and decide(caller.grants, route.reach).is_listed else None
+
     def _unlisted(self, call: Request, template: Route | None) -> Route | None:
         """The way to a resource that only a template, or a link in a result, stands for, if the profile has it."""
         route, profile = template or self.crib.handed_out(call), self._settings.profile

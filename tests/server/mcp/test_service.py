@@ -208,7 +208,7 @@ async def test_a_cursor_nobody_gave_out_is_refused():
         ("ping", 200, 404),
         ("server/discover", 200, 200),
         ("initialize", 200, 404),
-        ("resources/subscribe", 200, 404),
+        ("skills/list", 200, 404),
         ("", 200, 404),
     ],
 )

@@ -13,17 +13,13 @@ import msgspec
 from msgspec import UNSET
 
 from toolcrib.core.errors import CallCancelled, RemoteError
-from toolcrib.transports.http.server import Exchange
-from toolcrib.wire.http import PING, encode_event
+from toolcrib.server.mcp.news import BACKLOG_MAX, NewsClient
 from toolcrib.wire.jsonrpc import Inbound, decode_error, encode, encode_notification
 from toolcrib.wire.messages import LOG_LEVELS
 from toolcrib.wire.strict import clean_object
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
-BACKLOG_MAX = 1024 * 1024
-"""A client with more than this left to read is told nothing it did not ask for."""
-
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -55,6 +51,11 @@ class ClientChannel(msgspec.Struct, eq=False):
     wants_progress: bool
     _token: Any
     """Under which the client wants to hear of progress, if it does."""
+
+    @property
+    @abstractmethod
+    def client(self) -> NewsClient | None:
+        """Whom notices can be sent to when the request is over; ``None`` in the stateless era."""
 
     @property
     @abstractmethod
@@ -194,42 +195,3 @@ class Outlet(asyncio.BaseProtocol):
                 await asyncio.wait_for(self._gone.wait(), STALLED_S)
         if not self._gone.is_set():
             self._transport.abort()
-
-
-STREAM_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
-TOOLS_CHANGED = "notifications/tools/list_changed"
-
-
-class StandingStream:
-    """One client's open stream; ``params`` are those of its every notice."""
-
-    __slots__ = ("_exchange", "_notice", "_owes_notice")
-
-    def __init__(self, exchange: Exchange, first: bytes, params: bytes = b"{}") -> None:
-        self._exchange = exchange
-        self._notice = encode_event(encode_notification(TOOLS_CHANGED, params))
-        self._owes_notice = False
-        exchange.start_stream(200, headers=STREAM_HEADERS)
-        exchange.write(first)
-
-    @property
-    def _is_readable(self) -> bool:
-        return self._exchange.streaming and self._exchange.backlog <= BACKLOG_MAX
-
-    def tell_changed(self) -> None:
-        """Tell of changed tools; a client that is far behind is told once, when it reads again."""
-        self._owes_notice = not self._is_readable
-        if not self._owes_notice:
-            self._exchange.write(self._notice)
-
-    def ping(self) -> None:
-        """Show that the stream is alive, and say what is owed."""
-        if self._is_readable:
-            self._exchange.write(self._notice if self._owes_notice else PING)
-            self._owes_notice = False
-
-    def end(self, last: bytes = b"") -> None:
-        """End the stream, with a last event if there is one."""
-        if self._exchange.streaming:
-            self._exchange.write(last)
-            self._exchange.end()

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,8 +13,9 @@ from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.events import Stay
 from toolcrib.core.tasks import TaskScope
-from toolcrib.server.mcp import replies, service
-from toolcrib.server.mcp.channel import StandingStream, task_maker
+from toolcrib.server.mcp import news, replies, service
+from toolcrib.server.mcp.channel import task_maker
+from toolcrib.server.mcp.news import ClientNews, ListChanges, StandingStream
 from toolcrib.server.mcp.replies import HttpReply, PlainReply
 from toolcrib.server.mcp.roaming import Home
 from toolcrib.server.mcp.service import McpService
@@ -29,7 +31,6 @@ from toolcrib.wire.jsonrpc import (
     RpcError,
     decode_inbound,
     encode_error,
-    encode_notification,
     encode_result,
 )
 from toolcrib.wire.messages import Asker
@@ -149,7 +150,7 @@ class HttpDoor:
         if home is not None:
             home.host(self._sessions, self._hear)
         self._subscriptions: dict[StandingStream, Listener] = {}
-        self._told: set[StandingStream] = set()
+        self._changes, self._tasks = ListChanges(mcp.front), TaskScope(_told)
         self._replies: set[HttpReply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
         self._stop_listening = mcp.front.on_change(self._tell_changed)
@@ -210,7 +211,7 @@ class HttpDoor:
                 raise RpcError(HEADER_MISMATCH, f"The header {name.decode()} was sent more than once.")
         params = messages.request_params(message)
         asker = messages.modern_asker(message.method, params, request.header)
-        if message.method == service.LISTEN:
+        if message.method == news.LISTEN:
             self._listen(message, asker, request)
             return
         if message.method == "tools/call":
@@ -236,17 +237,36 @@ class HttpDoor:
         request_id = _id(message)
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise RpcError(INVALID_REQUEST, "Too many subscriptions.")
-        honoured = service.listen_filter(messages.request_params(message))
-        ack = encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
-        stream = StandingStream(exchange, encode_event(ack), service.subscription_meta(request_id))
-        self._subscriptions[stream] = Listener(request_id, asker, self._caller_of(request), self._loop.time())
-        if honoured:
-            self._told.add(stream)
+        listener = Listener(request_id, asker, self._caller_of(request), self._loop.time())
+        self._tasks.spawn(self._begin_listening(message, listener, exchange), "mcp.listen")
+
+    async def _begin_listening(self, message: Inbound, listener: Listener, exchange: Exchange) -> None:
+        """Begin a subscription: what of it can be honoured is acknowledged."""
+        params, request_id = messages.request_params(message), listener.request_id
+        honoured = news.listen_filter(params)
+        streams: list[StandingStream] = []
+
+        def tell(method: str, said: Mapping[str, Any]) -> None:
+            for stream in streams:  # none before the subscription is acknowledged
+                stream.tell(method, said)
+
+        watching = ClientNews(self._mcp.front, tell)
+        exchange.on_disconnect(watching.close)
+        if uris := await watching.subscribe_all(news.wanted_uris(params), listener.caller):
+            honoured["resourceSubscriptions"] = uris
+        first, meta = encode_event(news.acknowledge(request_id, honoured)), news.subscription_meta(request_id)
+        stream = StandingStream(exchange, first, meta, news.wanted_notices(honoured))
+        streams.append(stream)
+        if not exchange.streaming:  # the client did not wait for it
+            watching.close()
+            return
+        self._subscriptions[stream] = replace(listener, news=watching)
         exchange.on_disconnect(lambda: self._unsubscribe(stream))
 
     def _unsubscribe(self, stream: StandingStream) -> None:
-        self._subscriptions.pop(stream, None)
-        self._told.discard(stream)
+        listener = self._subscriptions.pop(stream, None)
+        if listener is not None and listener.news is not None:
+            listener.news.close()
 
     # The handshake era
 
@@ -368,8 +388,9 @@ class HttpDoor:
                 reply.session.running.pop(request_id, None)
 
     def _tell_changed(self) -> None:
-        for stream in (*self._sessions.streams(), *self._told):
-            stream.tell_changed()
+        notices = self._changes.take()
+        for stream in (*self._sessions.streams(), *self._subscriptions):
+            stream.tell_changed(notices)
 
     def _ping(self) -> None:
         """Keep streams alive behind proxies; a call that has been silent for long becomes a stream for that."""
@@ -411,7 +432,7 @@ class HttpDoor:
 
     def _end_subscription(self, stream: StandingStream, request_id: RequestId) -> None:
         self._unsubscribe(stream)
-        stream.end(encode_event(encode_result(request_id, service.listen_result(request_id))))
+        stream.end(encode_event(encode_result(request_id, news.listen_result(request_id))))
 
     async def close(self) -> None:
         """End the streams, then what still runs."""
@@ -419,6 +440,7 @@ class HttpDoor:
         if self._lookups is not None:
             await self._lookups.close()
         self._sessions.close()
+        await self._tasks.close()
         tasks = [reply.task for reply in self._replies if reply.task is not None]
         for reply in tuple(self._replies):
             reply.cancel()

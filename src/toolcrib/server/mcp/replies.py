@@ -4,7 +4,8 @@ import asyncio
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
-from toolcrib.server.mcp.channel import BACKLOG_MAX, STREAM_HEADERS, ClientChannel
+from toolcrib.server.mcp.channel import ClientChannel
+from toolcrib.server.mcp.news import BACKLOG_MAX, STREAM_HEADERS, NewsClient
 from toolcrib.server.mcp.sessions import McpSession
 from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
 from toolcrib.wire.http import PING, encode_event
@@ -20,6 +21,11 @@ class HttpReply(ClientChannel):
     log_level: str = ""
     task: asyncio.Task[None] | None = None
     _silent_for: int = 0
+
+    @property
+    def client(self) -> NewsClient | None:
+        """Its session, if it has one."""
+        return self.session
 
     @property
     def backlog(self) -> int:

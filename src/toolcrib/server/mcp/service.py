@@ -12,7 +12,9 @@ from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import BackChannel, ErrorInfo, Result
 from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
-from toolcrib.wire import eras, http, messages
+from toolcrib.server.mcp.channel import ClientChannel
+from toolcrib.server.mcp.news import ClientNews, NewsClient
+from toolcrib.wire import http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
     INTERNAL_ERROR,
@@ -202,7 +204,13 @@ class McpService:
             "completion/complete": self._complete,
         }
         self._modern: Mapping[str, Method] = {**both, "server/discover": self._discover}
-        self._handshake: Mapping[str, Method] = {**both, "ping": self._ping, "logging/setLevel": self._set_level}
+        self._handshake: Mapping[str, Method] = {
+            **both,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+        }
 
     async def respond(
         self, message: Inbound, asker: Asker, channel: BackChannel, caller: Caller = LOCAL_USER
@@ -239,6 +247,21 @@ class McpService:
         if not level:
             raise RpcError(INVALID_PARAMS, f"The level is one of {', '.join(messages.LOG_LEVELS)}.")
         asked.asker.log.name = level
+        return b"{}"
+
+    async def _subscribe(self, asked: Asked) -> bytes:
+        uri, client = _uri_of(asked), _client_of(asked)
+        client.news = client.news or ClientNews(self.front, client.tell)
+        try:
+            await client.news.subscribe(uri, asked.caller)
+        except RpcError as error:
+            raise as_not_found(error, uri, asked.asker) from None
+        return b"{}"
+
+    async def _unsubscribe(self, asked: Asked) -> bytes:
+        uri, client = _uri_of(asked), _client_of(asked)
+        if client.news is not None:
+            client.news.unsubscribe(uri)
         return b"{}"
 
     def initialize(self, asker: Asker, caller: Caller = LOCAL_USER) -> bytes:
@@ -292,9 +315,7 @@ class McpService:
         return self.front.run(call, asker.name)
 
     async def _read(self, asked: Asked) -> bytes:
-        uri = asked.params.get("uri")
-        if type(uri) is not str or not uri:
-            raise RpcError(INVALID_PARAMS, "resources/read needs the uri of a resource.")
+        uri = _uri_of(asked)
         try:
             return await self._answer(asked, self.front.crib.resource_name(uri), {}, RequestKind.READ)
         except RpcError as error:
@@ -367,6 +388,20 @@ def _raise_rpc(error: ErrorInfo) -> None:
         raise RpcError(INVALID_PARAMS, error.message, {"code": error.code, **error.details})
 
 
+def _uri_of(asked: Asked) -> str:
+    uri = asked.params.get("uri")
+    if type(uri) is not str or not uri:
+        raise RpcError(INVALID_PARAMS, f"{asked.method} needs the uri of a resource.")
+    return uri
+
+
+def _client_of(asked: Asked) -> NewsClient:
+    client = asked.channel.client if isinstance(asked.channel, ClientChannel) else None
+    if client is None:
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")
+    return client
+
+
 NOT_FOUND = -32002
 """What the handshake era answers for a resource that is not there; the stateless one says ``INVALID_PARAMS``."""
 
@@ -435,28 +470,3 @@ def cancelled_id(message: Inbound) -> RequestId | None:
         return None
     request_id = messages.request_params(message).get("requestId")
     return request_id if type(request_id) in (int, str) else None
-
-
-LISTEN = "subscriptions/listen"
-
-
-def listen_filter(params: Mapping[str, Any]) -> dict[str, bool]:
-    """What of a subscription toolcrib can honour."""
-    wanted = params.get("notifications")
-    honoured = isinstance(wanted, Mapping) and wanted.get("toolsListChanged") is True
-    return {"toolsListChanged": True} if honoured else {}
-
-
-def acknowledge(request_id: RequestId, honoured: Mapping[str, bool]) -> bytes:
-    """Params of the first frame of a subscription."""
-    return encode({"notifications": honoured, "_meta": {eras.META_SUBSCRIPTION: request_id}})
-
-
-def subscription_meta(request_id: RequestId) -> bytes:
-    """Params of every further frame of a subscription."""
-    return encode({"_meta": {eras.META_SUBSCRIPTION: request_id}})
-
-
-def listen_result(request_id: RequestId) -> bytes:
-    """The end of a subscription."""
-    return encode({"resultType": "complete", "_meta": {eras.META_SUBSCRIPTION: request_id}})

@@ -5,11 +5,13 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from toolcrib.core.access import Caller
 from toolcrib.core.coordination import IDLE_S, session_key
 from toolcrib.core.events import Stay
-from toolcrib.server.mcp.channel import Questions, StandingStream
+from toolcrib.server.mcp.channel import Questions
+from toolcrib.server.mcp.news import OWED_MAX, ClientNews, StandingStream
 from toolcrib.wire.jsonrpc import RequestId
 from toolcrib.wire.messages import Asker
 
@@ -20,7 +22,20 @@ NAME_MAX = 100
 class McpSession:
     """One client between ``initialize`` and DELETE."""
 
-    __slots__ = ("_speaker", "asker", "caller", "id", "key", "last_used", "opened", "questions", "running", "stream")
+    __slots__ = (
+        "_owed",
+        "_speaker",
+        "asker",
+        "caller",
+        "id",
+        "key",
+        "last_used",
+        "news",
+        "opened",
+        "questions",
+        "running",
+        "stream",
+    )
 
     def __init__(self, asker: Asker, caller: Caller, now: float, session_id: str = "") -> None:
         self.id = session_id or secrets.token_urlsafe(24)
@@ -34,6 +49,16 @@ class McpSession:
         self.running: dict[RequestId, Callable[[], None]] = {}
         """How to call off each request that is being worked on."""
         self.stream: StandingStream | None = None
+        self.news: ClientNews | None = None
+        """What the client subscribed to."""
+        self._owed: dict[str, tuple[str, Mapping[str, Any]]] = {}
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notice; a client without a stream gets each once, when it opens one."""
+        if self.stream is not None:
+            self.stream.tell(method, params)
+        elif len(self._owed) < OWED_MAX:
+            self._owed[f"{method} {params.get('uri', '')}"] = method, params
 
     def hear(self, caller: Caller, now: float) -> None:
         """Note that its caller is here again, perhaps with other grants than before."""
@@ -50,6 +75,9 @@ class McpSession:
         """Take a new standing stream; the one before it ends."""
         self.end_stream()
         self.stream = stream
+        owed, self._owed = self._owed, {}
+        for method, params in owed.values():
+            stream.tell(method, params)
 
     def lose_stream(self, stream: StandingStream) -> None:
         """The client closed a stream."""
@@ -68,6 +96,8 @@ class McpSession:
         for cancel in list(self.running.values()):
             cancel()
         self.questions.close()
+        if self.news is not None:
+            self.news.close()
 
 
 def _nothing(session: McpSession) -> None:
@@ -170,6 +200,8 @@ class Listener:
     caller: Caller
     opened: float
     key: str = field(default_factory=lambda: secrets.token_hex(16))
+    news: ClientNews | None = None
+    """The resources it wants to hear of."""
 
     def stay(self, now: float, end: Callable[[], None]) -> Stay:
         """How it looks to people; while it listens it is not idle."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.framing import MESSAGE_BYTES, LineFramer
-from toolcrib.server.mcp import service
-from toolcrib.server.mcp.channel import BACKLOG_MAX, TOOLS_CHANGED, ClientChannel, Outlet, Questions, task_maker
+from toolcrib.server.mcp import news, service
+from toolcrib.server.mcp.channel import ClientChannel, Outlet, Questions, task_maker
+from toolcrib.server.mcp.news import BACKLOG_MAX, OWED_MAX, ClientNews, ListChanges, NewsClient
 from toolcrib.server.mcp.service import McpService
 from toolcrib.wire import messages
 from toolcrib.wire.jsonrpc import (
@@ -22,6 +24,7 @@ from toolcrib.wire.jsonrpc import (
     RequestId,
     RpcError,
     decode_inbound,
+    encode,
     encode_error,
     encode_notification,
     encode_result,
@@ -35,6 +38,7 @@ class StdioChannel(ClientChannel):
     _out: Outlet
     _questions: Questions
     log_level: str = ""
+    client: NewsClient | None = None
 
     @property
     def backlog(self) -> int:
@@ -59,9 +63,11 @@ class StdioDoor(asyncio.Protocol):
         self._framer = LineFramer(MESSAGE_BYTES, self._refuse_overlong)
         self._asker: Asker | None = None
         self._running: dict[RequestId, asyncio.Task[Any]] = {}
-        self._subscriptions: dict[RequestId, bool] = {}
-        """Which requests listen, and whether for changed tools."""
-        self._owes_notice = False
+        self._subscriptions: dict[RequestId, tuple[frozenset[str], ClientNews]] = {}
+        """Which requests listen, for which changed lists, and for which resources."""
+        self.news: ClientNews | None = None
+        """What a handshake era client subscribed to."""
+        self._changes, self._owed = ListChanges(mcp.front), dict[bytes, None]()
         self._questions = Questions()
         self._spawn = task_maker(asyncio.get_running_loop())
         self._is_last = False
@@ -107,7 +113,7 @@ class StdioDoor(asyncio.Protocol):
     def _notice(self, message: Inbound) -> None:
         request_id = service.cancelled_id(message)
         if request_id is not None:
-            self._subscriptions.pop(request_id, None)
+            self._end_subscription(request_id)
             task = self._running.pop(request_id, None)  # one that has not begun yet never gets to do this itself
             if task is not None:
                 task.cancel()
@@ -122,8 +128,8 @@ class StdioDoor(asyncio.Protocol):
             self.out.send(encode_result(request_id, self._mcp.initialize(asker, self._caller)))
         elif request_id in self._running or request_id in self._subscriptions:
             self.out.send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
-        elif message.method == service.LISTEN and asker.is_modern:
-            self._listen(message, request_id)
+        elif message.method == news.LISTEN and asker.is_modern:
+            self._running[request_id] = self._spawn(self._listen(message, request_id))
         else:
             self._running[request_id] = self._spawn(self._work(message, request_id, asker))
 
@@ -142,7 +148,10 @@ class StdioDoor(asyncio.Protocol):
         token = service.progress_token(message)
         try:
             wants, level = token is not None, asker.log.name
-            channel = StdioChannel(asker.capabilities, asker.is_modern, wants, token, self.out, self._questions, level)
+            client = None if asker.is_modern else self
+            channel = StdioChannel(
+                asker.capabilities, asker.is_modern, wants, token, self.out, self._questions, level, client
+            )
             body, _ = await self._mcp.respond(message, asker, channel, self._caller)
             self.out.send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
@@ -152,27 +161,49 @@ class StdioDoor(asyncio.Protocol):
             self._running.pop(request_id, None)
             self._end_if_done()
 
-    def _listen(self, message: Inbound, request_id: RequestId) -> None:
-        honoured = service.listen_filter(messages.request_params(message))
-        self._subscriptions[request_id] = bool(honoured)
-        self.out.send(
-            encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
-        )
+    async def _listen(self, message: Inbound, request_id: RequestId) -> None:
+        """Begin a subscription: what of it can be honoured is acknowledged."""
+        params, meta = messages.request_params(message), news.subscription_meta(request_id)
+        honoured = news.listen_filter(params)
+        watching = ClientNews(self._mcp.front, lambda method, said: self.tell(method, {**said, "_meta": meta}))
+        try:
+            if uris := await watching.subscribe_all(news.wanted_uris(params), self._caller):
+                honoured["resourceSubscriptions"] = uris
+            self._subscriptions[request_id] = news.wanted_notices(honoured), watching
+            self.out.send(news.acknowledge(request_id, honoured))
+        except BaseException:
+            watching.close()
+            raise
+        finally:
+            self._running.pop(request_id, None)
+            self._end_if_done()
+
+    def _end_subscription(self, request_id: RequestId) -> None:
+        subscription = self._subscriptions.pop(request_id, None)
+        if subscription is not None:
+            subscription[1].close()
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notice; a client that is far behind gets each once, when it reads again."""
+        notice = encode_notification(method, encode(params))
+        if self.out.backlog <= BACKLOG_MAX:
+            self.out.send(notice)
+        elif len(self._owed) < OWED_MAX:
+            self._owed[notice] = None
 
     def _tell_changed(self) -> None:
-        """Tell of changed tools; a client that is far behind is told once, when it reads again."""
-        self._owes_notice = self.out.backlog > BACKLOG_MAX
-        if self._owes_notice:
-            return
-        if self._asker is not None:
-            self.out.send(encode_notification(TOOLS_CHANGED))
-        for request_id, wanted in self._subscriptions.items():
-            if wanted:
-                self.out.send(encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id)))
+        """Tell of changed lists."""
+        for method in self._changes.take():
+            if self._asker is not None:
+                self.tell(method, {})
+            for request_id, (wanted, _) in self._subscriptions.items():
+                if method in wanted:
+                    self.tell(method, {"_meta": news.subscription_meta(request_id)})
 
     def _catch_up(self) -> None:
-        if self._owes_notice:
-            self._tell_changed()
+        owed, self._owed = self._owed, {}
+        for notice in owed:
+            self.out.send(notice)
 
     async def close(self) -> None:
         """End what still runs, see subscribers off and flush what was written."""
@@ -182,9 +213,11 @@ class StdioDoor(asyncio.Protocol):
             task.cancel()
         self._questions.close()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for request_id in self._subscriptions:
-            self.out.send(encode_result(request_id, service.listen_result(request_id)))
-        self._subscriptions.clear()
+        for request_id in list(self._subscriptions):
+            self._end_subscription(request_id)
+            self.out.send(encode_result(request_id, news.listen_result(request_id)))
+        if self.news is not None:
+            self.news.close()
         await self.out.close()
 
 
