@@ -187,7 +187,7 @@ def test_a_listener_that_is_far_behind_hears_once_of_all_changes():
     stream = StandingStream(exchange, b"first")
     exchange.backlog = BACKLOG_MAX + 1
     for _ in range(3):
-        stream.tell_changed()
+        stream.tell_changed(["notifications/tools/list_changed"])
         stream.ping()
     behind = list(exchange.said)
     exchange.backlog = 0
