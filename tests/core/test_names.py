@@ -11,8 +11,13 @@ from toolcrib.core.names import (
     check_server_name,
     is_tool_name,
     join_name,
+    name_of_uri,
+    plain_uri,
     split_name,
+    to_public,
     to_server_name,
+    translate_app,
+    uri_of_name,
 )
 
 SERVERS = st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,5}){0,2}", fullmatch=True)
@@ -99,3 +104,48 @@ def test_words_with_a_meaning_of_their_own_name_no_server(name):
         check_server_name(name)
 
     assert check_server_name(to_server_name(name)) == f"{name}_server"
+
+
+URIS = ["memo://about", "file:///tmp/x", "mailto:a@b", "urn:isbn:1", "foo/bar", "{+any}://x", "ui://app/a.html", "x:/r"]
+
+
+@pytest.mark.parametrize("uri", URIS)
+def test_a_public_uri_keeps_its_scheme_and_leads_back(uri):
+    """Whatever it looks like, it is the same resource on the way in."""
+    public = to_public("my_lib", uri)
+
+    assert public.split(":")[0].split("/")[0] in (uri.split(":")[0].split("/")[0], "my_lib")
+    assert name_of_uri(public) == f"my_lib__{uri}"
+    assert uri_of_name(f"my_lib__{uri}", "my_lib") == public
+
+
+@given(st.text(min_size=1, max_size=50), st.sampled_from(["a", "my_lib", "s1"]))
+def test_no_two_resources_have_one_public_uri(uri, server):
+    """Of any text that a server may give, the way back is its own name and no other."""
+    assert name_of_uri(to_public(server, uri)) == f"{server}__{uri}"
+
+
+@pytest.mark.parametrize("uri", ["", "memo:", "memo://", "http://EXAMPLE", "memo://Lib/x", "a" * 5000 + "/b"])
+def test_what_is_no_public_uri_stays_as_it_is(uri):
+    """It names nothing of a server."""
+    assert name_of_uri(uri) == uri
+
+
+@pytest.mark.parametrize(
+    "spelling", ["lib__memo://notes/%73ecret", "lib__memo://notes/./secret", "lib__memo://notes/%2573ecret"]
+)
+def test_every_spelling_of_a_name_is_one_to_the_rules(spelling):
+    """A rule for a resource cannot be walked around by an escape."""
+    assert plain_uri(spelling) == "lib__memo://notes/secret"
+
+
+def test_the_resource_of_an_app_is_translated_in_both_spellings():
+    """Older clients read the flat key."""
+    meta = {"ui": {"resourceUri": "ui://a", "csp": {}}, "ui/resourceUri": "ui://a", "own": 1}
+
+    assert translate_app(meta, str.upper) == {
+        "ui": {"resourceUri": "UI://A", "csp": {}},
+        "ui/resourceUri": "UI://A",
+        "own": 1,
+    }
+    assert translate_app("odd", str.upper) == "odd"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.check import SchemaProblem, compile_check, describe
+from toolcrib.schema.check import SchemaProblem, compile_check, describe, fits_template
 
 SEARCH = {
     "type": "object",
@@ -371,3 +371,27 @@ def test_problems_are_found_exactly_when_a_value_is_not_accepted(value):
 
     assert check.accepts(value) is (problems == [])
     assert describe(problems, SEARCH) == describe(check.problems(value), SEARCH)
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "fits"),
+    [
+        ("memo://notes/{id}", "memo://notes/7", True),
+        ("memo://notes/{id}", "memo://notes/7/8", False),
+        ("memo://notes/{id}", "memo://notes/", False),
+        ("memo://notes/{id}", "memoX//notes/7", False),
+        ("memo://{+path}", "memo://a/b/c", True),
+        ("memo://{path*}/end", "memo://a/b/end", True),
+        ("memo://find{?q,page}", "memo://find", True),
+        ("memo://find{?q,page}", "memo://find?q=1&page=2", True),
+        ("memo://é.(x)/{id}", "memo://é.(x)/9", True),
+        ("memo://plain", "memo://plain", True),
+        ("memo://plain", "memo://plain2", False),
+        ("memo://" + "{a}" * 33, "memo://" + "a" * 40, False),
+        ("{+a}" * 32 + "!", "a" * 4000, False),
+        ("memo://{id}", "memo://" + "a" * 5000, False),
+    ],
+)
+def test_a_uri_fits_the_template_it_could_have_been_expanded_from(template, uri, fits):
+    """In linear time, whatever the template: those with too many expressions stand for nothing."""
+    assert fits_template(template, uri) is fits

@@ -162,7 +162,7 @@ class CribBuilder:
     async def build(self) -> Crib:
         """The Crib, opened; nothing is started before it is needed."""
         config, maker = self._config, self._maker
-        attached = attach_sources(self._options.sources, config.servers)
+        attached = attach_sources(self._options.sources, config.servers, maker.links)
         results, workspace = await self._backend.results(), self._workspace()
         native = LocalSources([self._functions(results), *self._knowledge(), *workspace], self._emit)
         parts = await self._parts(native, results, attached)

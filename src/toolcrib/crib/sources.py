@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,12 +14,13 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
+from toolcrib.core import links
 from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import Request, Result, SubAgents
 from toolcrib.core.source import HandedLinks, Listing, LocalSource, Source, SourceStatus
 from toolcrib.core.tasks import TaskScope
@@ -50,6 +52,8 @@ class AttachedSource:
 
     def __init__(self, source: Source) -> None:
         self.name, self._source = check_source(source), source
+        self.handed = HandedLinks()
+        """Where the resources are noted that its results speak of."""
         self._status = SourceStatus(LinkState.IDLE)
 
     @property
@@ -78,11 +82,20 @@ class AttachedSource:
         """Run one; what is no ``Result`` is made one, as with native functions."""
         call.context.sent = True
         try:
-            return to_result(await self._source.answer(call))
+            return self._with_public_links(call, to_result(await self._source.answer(call)))
         except ToolcribError:
             raise
         except Exception as error:  # the edge of a source: its own fault costs only itself
             raise to_failure(call.name, error) from error
+
+    def _with_public_links(self, call: Request, result: Result) -> Result:
+        """The result with the URIs that clients know; one that speaks of no resource stays what it is."""
+        is_call = call.kind is RequestKind.CALL
+        if result.error is not None or (is_call and not any(has_link(block) for block in result.content)):
+            return result
+        raw = msgspec.json.encode(result.mcp) if result.raw is None else result.raw
+        to = partial(self.handed.hand_out, call.caller.id, self.name)
+        return Result(raw=links.translate_result(raw, to, is_call=is_call), value=result.value)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called on the event loop, wherever the source says that its tools changed."""
@@ -129,6 +142,11 @@ class AttachedSource:
         await self._source.close()
 
 
+def has_link(block: Mapping[str, Any]) -> bool:
+    """Whether a block of content speaks of a resource."""
+    return block.get("type") in ("resource", "resource_link")
+
+
 def _need_listing(listing: object) -> Listing:
     if not isinstance(listing, Listing):
         raise TypeError(f"list_offers gave {type(listing).__name__}, not a toolcrib.Listing")
@@ -155,7 +173,9 @@ def check_source(source: Source) -> str:
     return check_server_name(source.name)
 
 
-def attach_sources(sources: Sequence[Source], servers: Collection[str]) -> dict[str, AttachedSource]:
+def attach_sources(
+    sources: Sequence[Source], servers: Collection[str], handed: HandedLinks | None = None
+) -> dict[str, AttachedSource]:
     """A program's own sources by name; a name that is taken is refused."""
     attached: dict[str, AttachedSource] = {}
     for source in map(AttachedSource, sources):
@@ -165,6 +185,7 @@ def attach_sources(sources: Sequence[Source], servers: Collection[str]) -> dict[
         if holder:
             raise ConfigError(f"The source name {source.name!r} is taken by {holder}.", hint="Give it another name.")
         attached[source.name] = source
+        source.handed = handed or source.handed
     return attached
 
 
@@ -259,7 +280,7 @@ class SourceMaker:
         )
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
         is_http = server.url is not None
-        return McpSource(server.name, supervisor, offer, is_http=is_http, helpers=self.helpers, links=self.links)
+        return McpSource(server.name, supervisor, offer, is_http=is_http, helpers=self.helpers, handed=self.links)
 
     def redact(self, encoded: str) -> str:
         """Encoded arguments without what is known to be secret, or looks like it."""

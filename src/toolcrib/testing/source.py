@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.core.errors import ConnectionLost, UnknownTool
 from toolcrib.core.kinds import LinkState
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import Offer, RequestKind, Tool
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing, ServerSource, SourceStatus
 
@@ -28,6 +28,10 @@ class FakeSource:
         self.ttl_s = ttl_s
         self.era = ""
         self.problems: tuple[str, ...] = ()
+        self.others: tuple[Offer, ...] = ()
+        """Resources, templates and prompts."""
+        self.features: tuple[str, ...] = ()
+        self.instructions = ""
         self.answers: dict[str, Answer] = {}
         self.trouble: BaseException | None = None
         """Raised instead of listing while it is set."""
@@ -53,7 +57,8 @@ class FakeSource:
         await self.listing.passed()
         if self.trouble is not None:
             raise self.trouble
-        return Listing(self.tools, self.ttl_s, self.problems, self.era)
+        said = self.instructions, self.features
+        return Listing(self.tools, self.ttl_s, self.problems, self.era, self.others, *said)
 
     async def answer(self, call: Request) -> Result:
         """The answer that was set, once the gate is open."""
@@ -63,7 +68,7 @@ class FakeSource:
             raise ConnectionLost(f"The connection to {self.name} ended.")
         call.context.sent = True
         await self.calling.passed()
-        if call.target not in {tool.name for tool in self.tools}:
+        if call.kind is RequestKind.CALL and call.target not in {tool.name for tool in self.tools}:
             raise UnknownTool(call.target)
         return await _settle(self.answers.get(call.target, f"{call.target} ran"), call)
 

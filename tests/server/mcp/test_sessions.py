@@ -7,8 +7,8 @@ import pytest
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CallCancelled
 from toolcrib.server.mcp import sessions
-from toolcrib.server.mcp.news import BACKLOG_MAX, StandingStream
 from toolcrib.server.mcp.http import always
+from toolcrib.server.mcp.news import BACKLOG_MAX, StandingStream
 from toolcrib.server.mcp.replies import HttpReply
 from toolcrib.server.mcp.sessions import IDLE_S, McpSession, McpSessions
 from toolcrib.testing import ManualClock

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from toolcrib.core import links
 from toolcrib.core.errors import InvalidArguments, ProtocolError, RemoteError, ToolcribError
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import ErrorInfo, Request, Result
@@ -17,7 +18,7 @@ from toolcrib.sources.mcp.link import Link, ServerRequest, answer_rounds
 from toolcrib.sources.mcp.listing import OfferLister
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
-from toolcrib.wire import eras, http, messages, strict, uris
+from toolcrib.wire import eras, http, messages, strict
 from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.results import LARGE_BYTES, ResultHead, read_head
 
@@ -41,7 +42,7 @@ class McpSource:
         *,
         is_http: bool,
         helpers: Helpers | None = None,
-        links: HandedLinks | None = None,
+        handed: HandedLinks | None = None,
     ) -> None:
         self.name = name
         self.supervisor = supervisor
@@ -49,7 +50,7 @@ class McpSource:
         self._is_http = is_http
         self._helpers = helpers or Helpers()
         self._has_own_helpers = helpers is None
-        self._links = links or HandedLinks()
+        self._handed = handed or HandedLinks()
         self._encoded_meta = "", b""
         self._mirrored: dict[str, http.ParamHeaders] = {}
 
@@ -140,8 +141,8 @@ class McpSource:
             return Result(raw=await self._tidy_other(call, encoded), result_type=result_type if is_open else "")
         if not strict.is_plain(len(encoded), head):
             encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
-            if uris.has_links(encoded):
-                encoded = uris.translate_result(encoded, self._handing_out(call))
+            if links.has_links(encoded):
+                encoded = links.translate_result(encoded, self._handing_out(call))
         result = Result(raw=encoded, result_type=result_type)
         return self._failed(result) if head.is_error else result
 
@@ -174,10 +175,10 @@ class McpSource:
                     await self._tidied_beside(strict.LOOK, encoded)
                     break
                 await asyncio.sleep(0)
-        return uris.translate_result(encoded, self._handing_out(call), is_call=False)
+        return links.translate_result(encoded, self._handing_out(call), is_call=False, reserved=eras.META_RESERVED)
 
-    def _handing_out(self, call: Request) -> uris.Translate:
-        return partial(self._links.hand_out, call.caller.id, self.name)
+    def _handing_out(self, call: Request) -> links.Translate:
+        return partial(self._handed.hand_out, call.caller.id, self.name)
 
     async def _wait_for_link(self, call: Request) -> Link:
         """The link once there is one; a call whose time is over before that says what it waited for.

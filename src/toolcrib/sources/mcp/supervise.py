@@ -401,10 +401,11 @@ class Supervisor:
 
     async def watch(self, uris: frozenset[str]) -> None:
         """Be told when one of these resources changes, and of no other; raises what the server says against it."""
-        before, self._watched = self._watched, uris
         if not uris and self._state.link is None:
+            self._watched = uris
             return
-        link = await self.link()
+        link = await self.link()  # before: a new one takes up what was watched by itself
+        before, self._watched = self._watched, uris
         if eras.is_modern(self.remembered):
             link.listen(listen_params(self._offer, self.agreed, uris))
             return

@@ -1,13 +1,12 @@
 """Results that speak of resources: their URIs as clients see them, everything else the bytes it came in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from toolcrib.core.names import translate_app
-from toolcrib.wire.eras import META_RESERVED
 
 _LINKS = (b'"resource', b"resourceUri")
 """What a result with a link, an embedded resource or an app contains somewhere."""
@@ -29,11 +28,14 @@ _HINTS = ("ttlMs", "cacheScope")
 _COMPLETE = b'"complete"'
 
 
-def translate_result(raw: bytes, to: Translate, *, is_call: bool = True) -> bytes:
+def translate_result(
+    raw: bytes, to: Translate, *, is_call: bool = True, reserved: Container[str] = frozenset()
+) -> bytes:
     """A result (of a tool, of a read or of a prompt) whose URIs are all passed through ``to``.
 
     Only the members on the way to a URI are taken apart: texts and data stay the bytes they are. What is no tool's
     result also loses what one era says and the other does not know; the door puts it in again where it belongs.
+    ``reserved`` are members of its ``_meta`` that only a server itself may say.
     """
     try:
         members = _members.decode(raw)
@@ -41,12 +43,12 @@ def translate_result(raw: bytes, to: Translate, *, is_call: bool = True) -> byte
             members = {name: part for name, part in members.items() if name not in _HINTS}
             if bytes(members.get("resultType", b"")) == _COMPLETE:
                 del members["resultType"]
-        return _encode(_translated(members, to))
+        return _encode(_translated(members, to, reserved))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return raw  # what cannot be read here is somebody else's business
 
 
-def _translated(result: dict[str, Raw], to: Translate) -> dict[str, Any]:
+def _translated(result: dict[str, Raw], to: Translate, reserved: Container[str]) -> dict[str, Any]:
     parts: dict[str, Any] = {**result}
     for name in ("content", "contents"):
         if name in result:
@@ -54,7 +56,7 @@ def _translated(result: dict[str, Raw], to: Translate) -> dict[str, Any]:
     if "messages" in result:
         parts["messages"] = [_message(message, to) for message in _blocks.decode(result["messages"])]
     if "_meta" in result:
-        parts["_meta"] = _meta(result["_meta"], to)
+        parts["_meta"] = _meta(result["_meta"], to, reserved)
     return {name: part for name, part in parts.items() if part is not None}
 
 
@@ -82,7 +84,7 @@ def _block(raw: Raw, to: Translate, *, is_content: bool = False) -> Any:
             inner["uri"] = _uri(inner["uri"], to)
         block["resource"] = inner
     if "_meta" in block and b"resourceUri" in bytes(block["_meta"]):
-        block["_meta"] = _meta(block["_meta"], to)
+        block["_meta"] = _meta(block["_meta"], to, frozenset())
     return block
 
 
@@ -97,11 +99,11 @@ def _uri(raw: Raw, to: Translate) -> Any:
         return raw
 
 
-def _meta(raw: Raw, to: Translate) -> Any:
-    """A ``_meta`` object with the app's resource as clients know it; ``None`` if nothing is left of it without what
-    only a server itself may say."""
+def _meta(raw: Raw, to: Translate, reserved: Container[str]) -> Any:
+    """A ``_meta`` object with the app's resource as clients know it; ``None`` if nothing is left of it without what is
+    reserved."""
     try:
         meta = _object.decode(raw)
     except msgspec.ValidationError:
         return raw
-    return translate_app({key: value for key, value in meta.items() if key not in META_RESERVED}, to) or None
+    return translate_app({key: value for key, value in meta.items() if key not in reserved}, to) or None
