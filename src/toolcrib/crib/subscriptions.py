@@ -26,6 +26,8 @@ class _Watched:
         self.names: dict[str, str] = {}
         self.source: ServerSource | None = None
         self.turn = asyncio.Lock()
+        self.is_due = False
+        """Whether the server is about to be told what is watched now."""
 
 
 class Subscriptions:
@@ -77,20 +79,29 @@ class Subscriptions:
         return True
 
     def _forget(self, server: str, uri: str, listener: OnUpdate) -> None:
-        watched, shelf = self._servers.get(server), self._shelves().get(server)
-        if watched is not None and self._remove(watched, uri, listener) and shelf is not None:
-            self._tasks.spawn(self._quietly(watched, shelf), f"unwatch-{server}")
+        watched = self._servers.get(server)
+        if watched is not None and self._remove(watched, uri, listener):
+            self._apply_soon(server, watched)
+
+    def _apply_soon(self, server: str, watched: _Watched) -> None:
+        """Have the server follow; a client that leaves with a thousand subscriptions is one change."""
+        if not watched.is_due:
+            watched.is_due = True
+            self._tasks.spawn(self._quietly(server, watched), f"watch-{server}")
 
     def follow(self) -> None:
         """A server may have been changed or removed while something of it was watched."""
         for name, watched in list(self._servers.items()):
             shelf = self._shelves().get(name)
             if shelf is not None and shelf.source is not watched.source and watched.listeners:
-                self._tasks.spawn(self._quietly(watched, shelf), f"watch-{name}")
+                self._apply_soon(name, watched)
 
-    async def _quietly(self, watched: _Watched, shelf: ServerShelf) -> None:
-        with suppress(ToolcribError):
-            await self._apply(watched, shelf)
+    async def _quietly(self, server: str, watched: _Watched) -> None:
+        watched.is_due = False
+        shelf = self._shelves().get(server)
+        if shelf is not None:
+            with suppress(ToolcribError):
+                await self._apply(watched, shelf)
 
     async def close(self) -> None:
         """Tell nobody any more."""

@@ -84,6 +84,13 @@ _LISTED_AS = {
 }
 
 
+_ANNOUNCED_AS = {
+    OfferKind.RESOURCE: "resources",
+    OfferKind.TEMPLATE: "resources",
+    OfferKind.PROMPT: "prompts",
+}
+
+
 class OfferListing:
     """What is offered of one kind in one version of the catalogue, as callers with the same grants see it."""
 
@@ -274,16 +281,21 @@ class McpService:
         texts = {name: text for name, text in front.instructions.items() if may_know_server(caller.grants, name)}
         return messages.Greeting(
             self.identity.info,
-            announced(front.catalog, front.features, is_whole=not front.is_partial),
+            self._capabilities(),
             join_instructions(self.identity.instructions, texts, is_alone=front.is_of_one_server),
             not front.is_partial,
         )
+
+    def _capabilities(self) -> dict[str, Any]:
+        return announced(self.front.catalog, self.front.features, is_whole=not self.front.is_partial)
 
     async def _list(self, asked: Asked) -> bytes:
         if asked.params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.front.current()
         asker, grants, kind = asked.asker, asked.caller.grants, LISTS[asked.method]
+        if asker.is_modern and kind in _ANNOUNCED_AS and _ANNOUNCED_AS[kind] not in self._capabilities():
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")  # what is not announced is not there
         is_tools = kind is OfferKind.TOOL
         listing = self._tools(asker, grants) if is_tools else self._whole.of_kind(self.front.catalog, grants, kind)
         return listing.encoded(asker.is_modern, self.front.missing(grants))
