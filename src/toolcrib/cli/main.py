@@ -14,6 +14,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "find": ("tools", "Find tools by what they are for."),
     "show": ("tools", "Show one tool: what it does and takes."),
     "call": ("call", "Call a tool."),
+    "resources ls": ("resources", "List the resources, and the templates of many."),
+    "resources read": ("resources", "Read a resource."),
+    "prompts ls": ("prompts", "List the prompts."),
+    "prompts get": ("prompts", "Get a prompt, made from arguments."),
     "chat": ("chat", "Talk to a model that has all the tools."),
     "exam": ("exam", "Check with questions of your own whether the right tools are found."),
     "why": ("tools", "Say why a tool is here, missing, hidden, stale or renamed."),
@@ -72,6 +76,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Command → its module in ``commands`` and what it does, in the order of the help."""
 
 GROUPS = {
+    "resources": "List and read what servers offer to read.",
+    "prompts": "List and get the prompts of servers.",
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
     "projects": "Look after the projects toolcrib knows.",

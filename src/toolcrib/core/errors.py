@@ -139,7 +139,8 @@ class UnknownTool(CallerError):
 
     def __init__(self, name: str, *, known: Sequence[str] = (), kind: str = "tool") -> None:
         similar = nearest(name, known)
-        hint = _ask(similar) or "Run `toolcrib ls` to see what is there."
+        listed_by = {"resource": "resources ls", "prompt": "prompts ls"}.get(kind, "ls")
+        hint = _ask(similar) or f"Run `toolcrib {listed_by}` to see what is there."
         super().__init__(f"No {kind} named {name[:COMPARED_MAX]!r}.", hint=hint, details={"similar": similar})
 
 

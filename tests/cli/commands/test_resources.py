@@ -1,0 +1,119 @@
+"""``toolcrib resources`` and ``toolcrib prompts``: what a server offers besides tools, for people and scripts."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.program import TINY, Program
+
+KNOWN = (
+    "initialize",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+)
+MORE = """
+    if request["method"] == "resources/list":
+        return {"resources": [{"uri": "memo://about", "name": "about", "mimeType": "text/plain",
+                               "description": "What this is."}]}
+    if request["method"] == "resources/templates/list":
+        return {"resourceTemplates": [{"uriTemplate": "memo://{id}/photo", "name": "photo"}]}
+    if request["method"] == "prompts/list":
+        return {"prompts": [{"name": "greet", "description": "Greets.",
+                             "arguments": [{"name": "who", "required": True}, {"name": "how"}]}]}
+    if request["method"] == "resources/read":
+        uri = request["params"]["uri"]
+        if uri.endswith("photo"):
+            blob = base64.b64encode(uri.encode()).decode()
+            return {"contents": [{"uri": uri, "mimeType": "image/png", "blob": blob}]}
+        return {"contents": [{"uri": uri, "text": "A \\x1b[31mlibrary"}]}
+    if request["method"] == "prompts/get":
+        words = f"Say hello to {request['params']['arguments']['who']}."
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
+    if request["method"] == "tools/list":"""
+
+
+@pytest.fixture
+def library(tiny: Program, tmp_path: Path) -> Program:
+    """The tiny server with a resource, a template and a prompt."""
+    script = tmp_path / "library.py"
+    script.write_text(
+        TINY.read_text()
+        .replace('"capabilities": {"tools": {}}', '"capabilities": {"tools": {}, "resources": {}, "prompts": {}}')
+        .replace('\n    if request["method"] == "tools/list":', MORE)
+        .replace('("initialize", "tools/list", "tools/call")', "KNOWN")
+        .replace("Json = dict", f"KNOWN = {KNOWN!r}\nJson = dict")
+    )
+    tiny.write(tiny.tiny().replace(str(TINY), str(script)))
+    return tiny
+
+
+def test_the_lists_show_what_to_ask_by(library: Program):
+    """URIs with the server in them; prompts with their arguments, the optional ones in brackets."""
+    resources, prompts = library.run("resources", "ls"), library.run("prompts", "ls")
+    told = [library.json(kind, "ls") for kind in ("resources", "prompts")]
+
+    assert [line.split()[0] for line in resources.stdout.splitlines()] == [
+        "URI",
+        "memo://tiny/about",
+        "memo://tiny/{id}/photo",
+    ]
+    assert prompts.stdout.splitlines()[1].split() == ["tiny__greet", "who", "[how]", "Greets."]
+    assert [entry["name"] for entry in (*told[0], *told[1])] == [
+        "tiny__memo://about",
+        "tiny__memo://{id}/photo",
+        "tiny__greet",
+    ]
+    assert library.starts == 1
+
+
+def test_a_resource_is_read_by_its_uri_or_its_name(library: Program, tmp_path: Path):
+    """Text goes into a pipe as it is; what is no text is saved where one wants it."""
+    by_uri, by_name = (library.run("resources", "read", name) for name in ("memo://tiny/about", "tiny__memo://about"))
+    library.run("resources", "read", "memo://tiny/7/photo", "--save", str(tmp_path / "out"))
+    whole = library.json("resources", "read", "memo://tiny/about")
+
+    assert by_uri.stdout == by_name.stdout == "A \x1b[31mlibrary\n"
+    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"memo://7/photo"]
+    assert whole["contents"][0]["uri"] == "memo://tiny/about"
+
+
+def test_a_prompt_is_got_with_its_arguments(library: Program):
+    """One that lacks an argument says which."""
+    got, lacking = library.run("prompts", "get", "tiny__greet", "who=Ann"), library.run("prompts", "get", "tiny__greet")
+
+    assert got.stdout == "user:\nSay hello to Ann.\n"
+    assert (lacking.returncode != 0, "missing required field 'who'" in lacking.stderr) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("resources", "read", "memo://tiny/none"), "No resource named 'tiny__memo://none'"),
+        (("prompts", "get", "tiny__none"), "No prompt named 'tiny__none'"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(library: Program, words: tuple[str, ...], told: str):
+    """In words, and with --json in a form that a script can read."""
+    failed, coded = library.run(*words), library.run(*words, "--json")
+
+    assert told in failed.stderr
+    assert json.loads(coded.stdout)["error"]["code"] == "TOOL_NOT_FOUND"
+    assert failed.returncode == coded.returncode != 0
+
+
+def test_a_server_without_any_is_said_to_have_none(tiny: Program):
+    """And an empty list is an empty list."""
+    assert "No server offers prompts." in tiny.run("prompts", "ls").stderr
+    assert tiny.json("resources", "ls") == []
+
+
+def test_pictures_are_not_printed(library: Program):
+    """Their kind and size are."""
+    assert library.run("resources", "read", "memo://tiny/7/photo").stdout.startswith("[image/png 14")
+    assert base64.b64encode(b"memo") not in library.run("resources", "read", "memo://tiny/7/photo").stdout.encode()
