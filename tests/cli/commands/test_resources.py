@@ -5,52 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.program import TINY, Program
-
-KNOWN = (
-    "initialize",
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "prompts/list",
-    "prompts/get",
-)
-MORE = """
-    if request["method"] == "resources/list":
-        return {"resources": [{"uri": "memo://about", "name": "about", "mimeType": "text/plain",
-                               "description": "What this is."}]}
-    if request["method"] == "resources/templates/list":
-        return {"resourceTemplates": [{"uriTemplate": "memo://{id}/photo", "name": "photo"}]}
-    if request["method"] == "prompts/list":
-        return {"prompts": [{"name": "greet", "description": "Greets.",
-                             "arguments": [{"name": "who", "required": True}, {"name": "how"}]}]}
-    if request["method"] == "resources/read":
-        uri = request["params"]["uri"]
-        if uri.endswith("photo"):
-            blob = base64.b64encode(uri.encode()).decode()
-            return {"contents": [{"uri": uri, "mimeType": "image/png", "blob": blob}]}
-        return {"contents": [{"uri": uri, "text": "A \\x1b[31mlibrary"}]}
-    if request["method"] == "prompts/get":
-        words = f"Say hello to {request['params']['arguments']['who']}."
-        return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
-    if request["method"] == "tools/list":"""
+from tests.cli.library import with_library
+from tests.cli.program import Program
 
 
 @pytest.fixture
 def library(tiny: Program, tmp_path: Path) -> Program:
     """The tiny server with a resource, a template and a prompt."""
-    script = tmp_path / "library.py"
-    script.write_text(
-        TINY.read_text()
-        .replace('"capabilities": {"tools": {}}', '"capabilities": {"tools": {}, "resources": {}, "prompts": {}}')
-        .replace('\n    if request["method"] == "tools/list":', MORE)
-        .replace('("initialize", "tools/list", "tools/call")', "KNOWN")
-        .replace("Json = dict", f"KNOWN = {KNOWN!r}\nJson = dict")
-    )
-    tiny.write(tiny.tiny().replace(str(TINY), str(script)))
-    return tiny
+    return with_library(tiny, tmp_path)
 
 
 def test_the_lists_show_what_to_ask_by(library: Program):

@@ -26,6 +26,10 @@ MATRIX = {
     ("POST", "/tools/{name}/call"): "+++++",
     ("GET", "/definitions"): "+++++",
     ("GET", "/costs"): "+++++",
+    ("GET", "/resources"): "+++++",
+    ("POST", "/resources/read"): "+++++",
+    ("GET", "/prompts"): "+++++",
+    ("POST", "/prompts/{name}/get"): "+-+-+",  # who may not know of all hears no more of one that is not there
     ("GET", "/servers"): "?++++",
     ("GET", "/servers/{name}"): "?++++",
     ("GET", "/servers/{name}/logs"): "?--++",

@@ -7,11 +7,25 @@ from toolcrib.server.rest.openapi import description_routes
 from toolcrib.server.rest.projects import PROJECTS, SESSIONS
 from toolcrib.server.rest.servers import SERVERS
 from toolcrib.server.rest.state import EVENTS, SIGN_IN, STATE
-from toolcrib.server.rest.tools import TOOLS
+from toolcrib.server.rest.tools import OFFERS, TOOLS
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import ServedProject
 
-RESOURCES = (TOOLS, SERVERS, PROJECTS, SESSIONS, POLICIES, PINS, APPROVALS, CALLS, EVENTS, AUDIT_LOG, STATE, SIGN_IN)
+RESOURCES = (
+    TOOLS,
+    OFFERS,
+    SERVERS,
+    PROJECTS,
+    SESSIONS,
+    POLICIES,
+    PINS,
+    APPROVALS,
+    CALLS,
+    EVENTS,
+    AUDIT_LOG,
+    STATE,
+    SIGN_IN,
+)
 
 
 def rest_routes(served: ServedProject) -> list[RouteSpec]:

@@ -13,13 +13,13 @@ from toolcrib.catalog.catalog import FORMATS, MCP, Route, offer_routes
 from toolcrib.core.access import AUDIT, METRICS, NATIVE
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.core.kinds import Policy
-from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.offers import OfferKind, RequestKind, SecurityLevel
 from toolcrib.core.requests import ErrorInfo
 from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
 from toolcrib.server.rest.about import About, Param, RestResource, count, one_of
 from toolcrib.server.views.caller import CallerView, RanCall
 from toolcrib.server.views.costs import DAYS, CostQuery, CostReport, cost_report, profiles_of, usage_of
-from toolcrib.server.views.tools import DefinitionList, ToolDetail, ToolList
+from toolcrib.server.views.tools import DefinitionList, OfferList, ToolDetail, ToolList, listed_offer
 from toolcrib.server.visit import PageRequest
 from toolcrib.stores.audit.log import ToolUsage
 
@@ -157,6 +157,91 @@ async def answer_call(visit: PageRequest, view: CallerView) -> HttpAnswer:
         return json_bytes(await view.encode(ran))
     except ToolFailed as error:
         raise HttpProblem(502, error.code, str(error), executionId=ran.call.id) from None
+
+
+OFFERS = RestResource("resources and prompts", "What servers offer besides tools.")
+
+
+@OFFERS.route(
+    "GET",
+    "/resources",
+    About(
+        "List the resources and resource templates",
+        OfferList,
+        "What the caller may use; operators also see what is denied or in quarantine.",
+        params=(OF_SERVER,),
+        is_open=True,
+    ),
+)
+async def _list_resources(visit: PageRequest) -> HttpAnswer:
+    return json_answer(_offers(visit, OfferKind.RESOURCE, OfferKind.TEMPLATE))
+
+
+@OFFERS.route(
+    "GET",
+    "/prompts",
+    About("List the prompts", OfferList, "As for resources.", params=(OF_SERVER,), is_open=True),
+)
+async def _list_prompts(visit: PageRequest) -> HttpAnswer:
+    return json_answer(_offers(visit, OfferKind.PROMPT))
+
+
+def _offers(visit: PageRequest, *kinds: OfferKind) -> OfferList:
+    server, view = visit.query.get("server"), visit.view
+    found = [route for kind in kinds for route in view.offers(kind) if server in (None, route.server or NATIVE)]
+    return OfferList([listed_offer(route) for route in found], list(view.missing()))
+
+
+class ReadBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Which resource to read: its URI as the list shows it, or one that a template stands for."""
+
+    uri: str
+    timeout_seconds: Annotated[float, Meta(gt=0, le=LONGEST_S)] | None = None
+
+
+@OFFERS.route(
+    "POST",
+    "/resources/read",
+    About(
+        "Read a resource",
+        dict[str, Any],
+        "As MCP's `resources/read` answers it. What cannot be read is a problem.",
+        body=ReadBody,
+        example={"uri": "docs://server/start.md"},
+        problems=(403, 404, 415, 422, 429, 502, 503, 504),
+        is_open=True,
+    ),
+)
+async def _read(visit: PageRequest) -> HttpAnswer:
+    body, view = visit.json(ReadBody), visit.view
+    return _outcome(await view.ask(RequestKind.READ, view.resource_name(body.uri), {}, body.timeout_seconds))
+
+
+@OFFERS.route(
+    "POST",
+    "/prompts/{name}/get",
+    About(
+        "Get a prompt",
+        dict[str, Any],
+        "As MCP's `prompts/get` answers it; its arguments are texts. What cannot be got is a problem.",
+        body=CallBody,
+        example={"arguments": {"who": "Ann"}},
+        problems=(403, 404, 415, 422, 429, 502, 503, 504),
+        is_open=True,
+    ),
+)
+async def _get(visit: PageRequest) -> HttpAnswer:
+    body = visit.json(CallBody)
+    name = visit.params["name"]
+    return _outcome(await visit.view.ask(RequestKind.GET, name, body.arguments, body.timeout_seconds))
+
+
+def _outcome(ran: RanCall) -> HttpAnswer:
+    """What was read or got; its result has no place for a failure, so that each is a problem."""
+    if ran.result.error is not None:
+        raise _refused(ran.result.error, ran.call.id)
+    raw = ran.result.raw
+    return json_answer(ran.result.mcp) if raw is None else json_bytes(raw)
 
 
 def _never_ran(ran: RanCall, error: ErrorInfo) -> bool:

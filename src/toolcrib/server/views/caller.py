@@ -24,6 +24,7 @@ from toolcrib.core.access import Caller, decide, matches, may_approve
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.coordination import CoordinationStatus
 from toolcrib.core.names import is_own
+from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Missing
 from toolcrib.core.view import CribHealth, ServerHealth, ToolCounts
@@ -77,6 +78,16 @@ class CallerView:
     def usable(self) -> list[Route]:
         """What the caller may use."""
         return self.catalog.visible_to(self.caller.grants)
+
+    def offers(self, kind: OfferKind) -> list[Route]:
+        """What the caller is shown of another kind."""
+        if not self.is_operator:
+            return self.catalog.visible_to(self.caller.grants, kind)
+        return [route for route in self.catalog.others.values() if route.offer.kind is kind]
+
+    def resource_name(self, uri: str) -> str:
+        """What toolcrib calls the resource that clients know by this URI."""
+        return self._crib.resource_name(uri)
 
     @property
     def catalog(self) -> Catalog:
@@ -152,8 +163,15 @@ class CallerView:
 
     async def run(self, name: str, arguments: Mapping[str, Any], timeout_s: float | None = None) -> RanCall:
         """Call a tool as the caller; failure is a result."""
-        call, began = self._crib.request(name, dict(arguments), self.caller, timeout_s=timeout_s), time.perf_counter()
-        return RanCall(call, await self._crib.run(call), time.perf_counter() - began)
+        return await self.ask(RequestKind.CALL, name, arguments, timeout_s)
+
+    async def ask(
+        self, kind: RequestKind, name: str, arguments: Mapping[str, Any], timeout_s: float | None = None
+    ) -> RanCall:
+        """Ask for whatever is offered as the caller; failure is a result."""
+        crib, began = self._crib, time.perf_counter()
+        call = crib.request(name, dict(arguments), self.caller, timeout_s=timeout_s, kind=kind)
+        return RanCall(call, await crib.run(call), time.perf_counter() - began)
 
     async def encode(self, ran: RanCall) -> bytes:
         """What came of a call, as JSON."""

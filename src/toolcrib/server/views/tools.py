@@ -120,6 +120,13 @@ class ListedOffer(View, omit_defaults=True, kw_only=True):
     """Why it is in quarantine."""
 
 
+class OfferList(View):
+    """Resources and templates, or prompts; and which servers it lacks."""
+
+    offers: list[ListedOffer]
+    missing: list[Missing]
+
+
 def listed_offer(route: Route) -> ListedOffer:
     """What can be seen of a resource, template or prompt; one in quarantine is not given the word."""
     offer, is_prompt = route.offer, route.offer.kind is OfferKind.PROMPT

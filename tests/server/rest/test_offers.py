@@ -1,0 +1,48 @@
+"""Resources and prompts over REST: the same values as on the command line, and problems with a code."""
+
+import pytest
+from tests.cli.library import with_library
+from tests.server.rest.api import serving_api
+
+
+@pytest.fixture
+def library(program, tmp_path):
+    """A served toolcrib whose server was asked for what it offers."""
+    with serving_api(with_library(program, tmp_path)) as api:
+        api.send("POST", "/servers/tiny/refresh")
+        yield api
+
+
+def test_the_lists_are_those_of_the_command_line(library):
+    """One value, made in one place."""
+    listed = {kind: library.get(f"/{kind}")["offers"] for kind in ("resources", "prompts")}
+
+    assert listed == {kind: library.program.json(kind, "ls", "--cached") for kind in ("resources", "prompts")}
+    assert [entry["uri"] for entry in listed["resources"]] == ["memo://tiny/about", "memo://tiny/{id}/photo"]
+    assert library.get("/resources?server=native")["offers"] == []
+
+
+def test_a_resource_is_read_and_a_prompt_got_as_mcp_answers_them(library):
+    """By the URI and the name that the lists show."""
+    read = library.send("POST", "/resources/read", {"uri": "memo://tiny/about"})
+    got = library.send("POST", "/prompts/tiny__greet/get", {"arguments": {"who": "Ann"}})
+
+    assert read.json["contents"][0]["uri"] == "memo://tiny/about"
+    assert got.json["messages"][0]["content"]["text"] == "Say hello to Ann."
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/resources/read", {"uri": "memo://tiny/none"}, 404, "TOOL_NOT_FOUND"),
+        ("/resources/read", {}, 422, None),
+        ("/resources/read", {"uri": "memo://tiny/about", "odd": 1}, 422, None),
+        ("/prompts/tiny__none/get", {}, 404, "TOOL_NOT_FOUND"),
+        ("/prompts/tiny__greet/get", {}, 422, "TOOL_INVALID_INPUT"),
+    ],
+)
+def test_what_cannot_be_had_is_a_problem(library, path, body, status, code):
+    """With the code that programs know it by."""
+    reply = library.send("POST", path, body)
+
+    assert (reply.status, code in (None, reply.json["code"])) == (status, True)
