@@ -33,8 +33,8 @@ class Measure:
 
 
 MEASURES = (
-    Measure("modules", 443, 450),
-    Measure("lines", 78_400, 62_000),
+    Measure("modules", 450, 450),
+    Measure("lines", 80_200, 62_000),
     Measure("lines of a module (median)", 120, 120, is_least=True),
     Measure("lines of the longest module", 500, 500),
     Measure("modules with exactly one importer", 100, 100),

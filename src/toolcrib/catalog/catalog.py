@@ -15,6 +15,7 @@ from toolcrib.core.names import to_public, translate_app, uri_of_name
 from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
 from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
+from toolcrib.schema.check import fits_template
 from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import DialectOffer, Options
@@ -156,8 +157,6 @@ class Catalog:
             self._templates.extend(route for route in self.others.values() if route.offer.kind is OfferKind.TEMPLATE)
         if not self._templates:
             return None
-        from toolcrib.schema.check import fits_template  # brings the validator, which a start does not need
-
         fitting = [route for route in self._templates if fits_template(route.name, name)]
         return min(fitting, key=lambda route: route.held is None, default=None)
 
