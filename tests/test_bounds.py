@@ -104,6 +104,13 @@ BOUNDS = {
         "MOST_SESSIONS": 1000,
         "SAFE": (b"GET", b"HEAD"),
     },
+    "sources/mcp/comeback.py": {
+        "STABLE_AFTER_S": 10.0,
+        "BACKOFF_FIRST_S": 0.5,
+        "BACKOFF_MAX_S": 30.0,
+        "GRACE_S": 20.0,
+        "PAUSE_WAITED_S": 5.0,
+    },
     "sources/mcp/redactor.py": {
         "CUT_MIN": 4,
         "PATTERN_BYTES": 268_435_456,
@@ -112,14 +119,6 @@ BOUNDS = {
         "LARGE_BYTES": 65_536,
         "WINDOW": 4096,
         "WORK_MAX": 16_777_216,
-    },
-    "sources/mcp/supervise.py": {
-        "STABLE_AFTER_S": 10.0,
-        "BACKOFF_FIRST_S": 0.5,
-        "BACKOFF_MAX_S": 30.0,
-        "GRACE_S": 20.0,
-        "PAUSE_WAITED_S": 5.0,
-        "RESTART_DELAYS_S": (0.0, 0.0, 0.2, 0.5),
     },
     "stores/access_tokens.py": {
         "_OTHERS_MAY_WRITE": 18,

@@ -17,6 +17,7 @@ PATTERNS = (
     "catalog/pins.py",
     "catalog/records.py",
     "config/foreign/locations.py",
+    "config/keys.py",
     "config/merge.py",
     "config/rules.py",
     "config/secrets.py",
@@ -28,8 +29,8 @@ PATTERNS = (
     "server/identity/run_proof.py",
     "server/identity/sign_in.py",
     "server/router.py",
+    "sources/mcp/comeback.py",
     "sources/mcp/redactor.py",
-    "sources/mcp/supervise.py",
     "stores/access_tokens.py",
     "stores/audit/note.py",
     "stores/audit/verify.py",
@@ -93,6 +94,11 @@ BESIDE = {
     "calls/layers/breaker.py": ("tests/calls/layers/test_breakers.py",),
     "calls/layers/permit.py": ("tests/crib/test_layers.py",),
     "config/foreign/locations.py": ("tests/config/foreign/test_server_files.py",),
+    "config/keys.py": (
+        "tests/config/test_rules.py",
+        "tests/config/test_strictest.py",
+        "tests/config/test_walks.py",
+    ),
     "config/merge.py": ("tests/config/test_rules.py",),
     "server/identity/jwt.py": (
         "tests/server/identity/test_jwt_gate.py",
@@ -102,7 +108,6 @@ BESIDE = {
         "tests/server/identity/test_sign_in.py",
         "tests/server/test_threshold.py",
     ),
-    "sources/mcp/supervise.py": ("tests/sources/mcp/test_comeback.py",),
 }
 """Tests of a module that do not have its name."""
 BOUNDS = "tests/test_bounds.py::test_the_bounds_of_a_module_that_decides_are_as_decided[{}]"
@@ -174,10 +179,6 @@ ONLY = {
         "_word",
         "is_own_origin",
         "wanted_place",
-    ),
-    "sources/mcp/supervise.py": (
-        "Comeback",
-        "SupervisorSettings",
     ),
     "transports/http/limits.py": (
         "Guest",

@@ -7,8 +7,7 @@ import pytest
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, ConnectionLost, InternalError, RemoteError, SourceUnavailable
 from toolcrib.core.events import Event
-from toolcrib.sources.mcp import supervise
-from toolcrib.sources.mcp import supervise as comeback
+from toolcrib.sources.mcp import comeback, supervise
 from toolcrib.sources.mcp.link import ExitTrace
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
