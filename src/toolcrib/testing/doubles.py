@@ -54,12 +54,13 @@ class RecordingChannel:
         capabilities: Mapping[str, Any] | None = None,
         takes_input_required: bool = False,
         wants_progress: bool = False,
+        log_level: str = "",
     ) -> None:
         self.answers = dict(answers or {})
         self.capabilities: Mapping[str, Any] = capabilities or {}
         self.takes_input_required = takes_input_required
         self.wants_progress = wants_progress
-        self.log_level = ""
+        self.log_level = log_level
         self.told: list[tuple[str, Any]] = []
         self.asked: list[tuple[str, Any]] = []
 

@@ -9,16 +9,18 @@ import pytest
 from tests.sources.thinking import Thinking
 
 from toolcrib.config.model import ServerConfig
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConfigError, ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolFailed
 from toolcrib.core.requests import Request
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity
+from toolcrib.sources.mcp import answer_stream as http_stream
 from toolcrib.sources.mcp import http_link
-from toolcrib.sources.mcp import http_link as http_stream
 from toolcrib.sources.mcp import link as relay
-from toolcrib.sources.mcp.http_link import AnswerStream, HttpLink
+from toolcrib.sources.mcp.answer_stream import AnswerStream
+from toolcrib.sources.mcp.http_link import HttpLink
 from toolcrib.sources.mcp.link import LinkEvents, ServerRequest
 from toolcrib.sources.mcp.negotiate import ClientIdentity, negotiate
 from toolcrib.sources.mcp.source import McpSource
@@ -570,6 +572,41 @@ async def test_the_pauses_between_streams_grow_to_a_limit(monkeypatch, lived_s, 
 
 
 QUESTION = 'data: {"jsonrpc":"2.0","id":"q%d","method":"roots/list"}'
+
+
+@pytest.mark.parametrize(("others", "is_asked"), [((), True), ((Caller("ann", session="s2"),), False)])
+async def test_a_question_on_the_standing_stream_is_only_for_a_caller_it_must_be_for(others, is_asked):
+    """All calls under way are of one caller in one session; else nobody is asked, and the server is told why."""
+    answered, calls, streams, both = asyncio.Event(), [], [], asyncio.Event()
+    answers = []
+
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
+        message = json.loads(request.body) if request.body else {}
+        if message.get("method") == "tools/call":
+            calls.append(exchange)
+        elif message:
+            answers.append(message)
+            exchange.answer(202, b"")
+            answered.set()
+        else:
+            exchange.start_stream(200)
+            streams.append(exchange)
+        if streams and len(calls) == 2 + len(others):
+            both.set()
+
+    async with scripted(handle) as linked:
+        linked.link.agree("2025-06-18")
+        linked.link.listen(b"{}")
+        able = RecordingChannel({"roots/list": {"roots": []}}, capabilities={"roots": {}})
+        callers = [Caller("ann", session="s1")] * 2 + list(others)
+        asking = [asyncio.create_task(linked.ask(channel=able, caller=caller)) for caller in callers]
+        await asyncio.wait_for(both.wait(), 150)
+        streams[0].write((QUESTION % 1).encode() + b"\n\n")
+        await asyncio.wait_for(answered.wait(), 150)
+        for task in asking:
+            task.cancel()
+
+    assert (answers[0]["id"], "result" in answers[0], "error" in answers[0]) == ("q1", is_asked, not is_asked)
 
 
 async def test_questions_of_a_server_end_with_the_call_they_were_asked_in(monkeypatch):

@@ -6,6 +6,7 @@ import json
 import pytest
 from tests.sources.thinking import Thinking
 
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link as relay
@@ -15,6 +16,8 @@ from toolcrib.testing import ManualClock, RecordingChannel
 from toolcrib.transports import stdio
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
+
+ANN, BEN = Caller("ann", session="s1"), Caller("ben", session="s1")
 
 
 class Pipes:
@@ -45,15 +48,26 @@ class Piped(StdioLink):
         self.heard: list[str] = []
         self.failures: list[BaseException] = []
         self.noises: list[str] = []
-        events = LinkEvents(lambda: self.heard.append("changed"), lambda: self.heard.append("lost"), self.noises.append)
+        events = LinkEvents(
+            lambda: self.heard.append("changed"),
+            lambda: self.heard.append("lost"),
+            self.noises.append,
+            asked_blindly=lambda: self.heard.append("asked"),
+        )
         super().__init__(events, TaskScope(lambda _, error: self.failures.append(error)))
         self._transport = self.pipes = Pipes()
 
     def say(self, **message: object) -> None:
         self.message_received(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def start(self, method: str = "tools/call", channel: RecordingChannel | None = None, params: bytes = b"{}"):
-        question = ServerRequest(self.new_id(), method, params, channel=channel or RecordingChannel())
+    def start(
+        self,
+        method: str = "tools/call",
+        channel: RecordingChannel | None = None,
+        params: bytes = b"{}",
+        caller: Caller | None = ANN,
+    ):
+        question = ServerRequest(self.new_id(), method, params, channel=channel or RecordingChannel(), caller=caller)
         return question, asyncio.create_task(self.ask(question))
 
 
@@ -165,16 +179,20 @@ async def test_progress_goes_to_the_call_it_belongs_to(link):
 
 
 async def test_log_messages_go_to_the_only_caller(link):
-    """When several calls are under way, it is not certain whom the server means."""
-    first, second = RecordingChannel(), RecordingChannel()
+    """When calls of several are under way, it is not certain whom the server means."""
+    first, second, other = RecordingChannel(), RecordingChannel(log_level="info"), RecordingChannel()
     link.start(channel=first)
     await turn()
     link.say(method="notifications/message", params={"data": "one"})
     link.start(channel=second)
     await turn()
     link.say(method="notifications/message", params={"data": "two"})
+    link.start(channel=other, caller=BEN)
+    await turn()
+    link.say(method="notifications/message", params={"data": "three"})
 
-    assert (first.told, second.told) == ([("notifications/message", {"data": "one"})], [])
+    assert first.told == [("notifications/message", {"data": "one"})]
+    assert (second.told, other.told) == ([("notifications/message", {"data": "two"})], [])
 
 
 async def test_changed_tools_are_told_and_a_flood_of_it_is_cut(link):
@@ -199,6 +217,86 @@ async def test_a_servers_question_is_answered_by_the_client_of_the_only_call(lin
     assert answers["s1"]["result"] == {}
     assert answers["s2"]["error"]["code"] == -32601
     assert answers["s3"]["result"] == {"roots": []}
+
+
+def answers(link: Piped) -> dict[str, dict]:
+    """What the server was answered, by the ids of its questions."""
+    return {message["id"]: message for message in link.pipes.sent if "method" not in message}
+
+
+def roots(name: str) -> RecordingChannel:
+    return RecordingChannel({"roots/list": {"roots": [{"uri": f"file:///{name}"}]}}, capabilities={"roots": {}})
+
+
+async def test_a_question_is_of_the_one_caller_whose_calls_are_under_way(link):
+    """However many they are, and whatever toolcrib itself asks besides; the latest that can be asked is."""
+    link.start(channel=roots("first"))
+    link.start(channel=roots("second"))
+    link.start(channel=RecordingChannel())
+    link.start("tools/list", caller=None)
+    await turn()
+
+    link.say(id="s1", method="roots/list")
+    await turn()
+
+    assert answers(link)["s1"]["result"] == {"roots": [{"uri": "file:///second"}]}
+
+
+@pytest.mark.parametrize("other", [BEN, Caller("ann", session="s2")])
+async def test_a_question_that_may_be_for_several_callers_is_put_to_none_of_them(link, other):
+    """Nor to another session of the same caller; the server is told why, and it is noted that it asks."""
+    link.start(channel=roots("ann"))
+    link.start(channel=roots("other"), caller=other)
+    await turn()
+
+    link.say(id="s1", method="roots/list")
+    link.say(id="s2", method="ping")
+    link.say(id="s3", method="what/ever")
+    await turn()
+
+    told = answers(link)
+    assert (told["s1"]["error"]["code"], told["s3"]["error"]["code"]) == (-32603, -32601)
+    assert "Several callers share this server" in told["s1"]["error"]["message"]
+    assert told["s2"]["result"] == {}
+    assert link.heard == ["asked"]
+
+
+async def test_a_call_that_was_given_up_counts_until_the_server_is_done_with_it(link):
+    """It may still ask on behalf of who left: that is not for who is there now."""
+    question, task = link.start(caller=BEN)
+    await turn()
+    task.cancel()
+    await asyncio.wait([task])
+    link.start(channel=roots("ann"))
+    await turn()
+
+    link.say(id="s1", method="roots/list")
+    link.say(id=question.id, result={})
+    link.say(id="s2", method="roots/list")
+    await turn()
+
+    assert "error" in answers(link)["s1"]
+    assert answers(link)["s2"]["result"] == {"roots": [{"uri": "file:///ann"}]}
+
+
+async def test_a_question_of_several_calls_ends_with_the_last_of_them(link):
+    """Nobody can tell which of one caller's calls it belongs to."""
+    client = Thinking()
+    first, one = link.start(channel=client)
+    second, other = link.start(channel=client)
+    await turn()
+    link.say(id="s1", method="roots/list")
+    await turn()
+
+    link.say(id=second.id, result={})
+    await asyncio.wait([other])
+    await turn()
+    still = client.gave_up
+    link.say(id=first.id, result={})
+    await asyncio.wait([one])
+    await turn()
+
+    assert (still, client.gave_up, link._asking.running) == (0, 1, {})
 
 
 @pytest.mark.parametrize(

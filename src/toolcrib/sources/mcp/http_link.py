@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -15,6 +15,8 @@ from toolcrib.core.network import Network
 from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link
+from toolcrib.sources.mcp.answer_stream import AnswerStream, StreamCut
+from toolcrib.sources.mcp.attribution import Attribution
 from toolcrib.sources.mcp.http_status import check_status
 from toolcrib.sources.mcp.link import (
     ANY_URI,
@@ -22,141 +24,16 @@ from toolcrib.sources.mcp.link import (
     ExitTrace,
     LinkEvents,
     ServerRequest,
-    names_request,
     to_remote_error,
 )
-from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.transports.http.client import Choose, HttpFailure, HttpPool, Receive, Response
 from toolcrib.transports.http.dial import encode_own_headers
 from toolcrib.wire import eras, http
-from toolcrib.wire.http import SseParser
 from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
 
-CLOSE_PATIENCE_S = 0.5
-RESUME_DELAY_S = 1.0
-RESUME_MAX_S = 10.0
-
-Take = Callable[[Outbound], None]
-
-
-class AnswerStream:
-    """Takes the pieces of a stream as they arrive and keeps the answer to one request."""
-
-    __slots__ = (
-        "_answer",
-        "_cut",
-        "_earlier",
-        "_loop",
-        "_on_notice",
-        "_on_question",
-        "_parser",
-        "_redactor",
-        "_request_id",
-        "_task",
-        "is_used",
-    )
-
-    def __init__(
-        self,
-        request_id: int,
-        on_notice: Take,
-        on_question: Take,
-        redactor: Redactor = NO_SECRETS,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        """``loop`` is the running one, if it is known: to ask for it is a system call before Python 3.12."""
-        self._redactor, self._loop, self._earlier = redactor, loop, 0
-        self._request_id = request_id
-        self._on_notice, self._on_question = on_notice, on_question
-        self._parser: SseParser | None = None
-        self._answer: Outbound | ProtocolError | None = None
-        self._task: asyncio.Task[object] | None = None
-        self._cut = False
-        self.is_used = False
-
-    def receive(self, chunk: bytes) -> None:
-        """Take a piece of the body."""
-        if self._parser is None:
-            self._parser, self.is_used = SseParser(), True
-        for data in self._parser.feed(chunk):
-            self._take(data)
-
-    def _take(self, data: bytes) -> None:
-        try:
-            message = decode_outbound(self._redactor.clean(data))
-        except msgspec.DecodeError as error:
-            if names_request(data, {self._request_id}):
-                self._settle(_unreadable(error))
-            return
-        if message.method is None:
-            if message.id == self._request_id:
-                self._settle(message)
-        elif message.id is None:
-            self._on_notice(message)
-        else:
-            self._on_question(message)
-
-    def _settle(self, answer: Outbound | ProtocolError) -> None:
-        if self._answer is None:
-            self._answer = answer
-            (self._loop or asyncio.get_running_loop()).call_later(CLOSE_PATIENCE_S, self._cut_off)
-
-    def _cut_off(self) -> None:
-        """The answer is here and the server keeps the stream open: nobody has to wait for that."""
-        if self._task is not None:
-            self._cut = True
-            self._task.cancel()
-
-    def cut_when_answered(self) -> Self:
-        """Around the exchange: ends it a moment after the answer if the server does not. Its own context manager,
-        because one made from a generator costs every call 0.7 µs more."""
-        return self
-
-    def __enter__(self) -> None:
-        self._task = task = asyncio.current_task(self._loop)
-        self._earlier = task.cancelling() if task is not None else 0
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        task, self._task = self._task, None
-        if kind is None or not issubclass(kind, asyncio.CancelledError):
-            return
-        if self._cut and task is not None and task.uncancel() <= self._earlier:
-            raise StreamCut from None
-
-    @property
-    def resume_from(self) -> str:
-        """The id to go on from when the stream ended without the answer; empty if there is nothing to go on from."""
-        return self._parser.last_id if self._parser is not None and self._answer is None else ""
-
-    @property
-    def resume_delay_s(self) -> float:
-        """How long the server wants us to wait before we come back."""
-        retry_ms = self._parser.retry_ms if self._parser is not None else None
-        return min(RESUME_MAX_S, RESUME_DELAY_S if retry_ms is None else retry_ms / 1000)
-
-    def result(self) -> Raw:
-        """The answer; a stream that ended without one is a lost connection."""
-        answer = self._answer
-        if answer is None:
-            raise ConnectionLost("The server ended its answer before it was complete.")
-        if isinstance(answer, ProtocolError):
-            raise answer
-        if answer.result is not UNSET:
-            return answer.result
-        raise to_remote_error(b"{}" if answer.error is UNSET else answer.error)
-
-
-def _unreadable(error: Exception) -> ProtocolError:
-    return ProtocolError(f"The server's answer cannot be read: {error}.")
-
-
-class StreamCut(Exception):
-    """The exchange was ended because its answer had arrived."""
-
-
 LISTEN = "subscriptions/listen"
-NOBODY = 0
-"""The id of no call: what belongs to it does not end with one."""
+NOBODY = (0,)
+"""The ids of no call: what belongs to it does not end with one."""
 EVENT_STREAM = b"text/event-stream"
 RESUMPTIONS_MAX = 10
 HEADS_MAX = 256
@@ -193,7 +70,8 @@ class HttpLink:
         """Heads of the questions so far, but those that mirror arguments: to encode one takes as long as to send it."""
         self._head = self._encode_head("POST")
         self._next_id = 0
-        self._channels: dict[int, BackChannel] = {}
+        self._calls: dict[int, ServerRequest] = {}
+        self._attribution = Attribution()
         self._asking = link.OpenQuestions(tasks)
         self._heard_at = 0.0
         self._quiet = asyncio.Event()
@@ -214,7 +92,7 @@ class HttpLink:
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for an answer."""
-        return bool(self._channels)
+        return bool(self._calls)
 
     def new_id(self) -> int:
         """The next request id."""
@@ -254,9 +132,9 @@ class HttpLink:
             await self._pass_gate()
         if not self.is_open:
             raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
-        if not self._channels:
+        if not self._calls:
             self._quiet.clear()
-        self._channels[question.id] = question.channel
+        self._calls[question.id] = question
         stream = self._stream(question)
         try:
             response = await self._exchange(question, stream)
@@ -266,10 +144,10 @@ class HttpLink:
             self._give_up(question)
             raise
         finally:
-            self._channels.pop(question.id, None)
+            self._calls.pop(question.id, None)
             if self._asking.running:
                 self._asking.end(question.id)
-            if not self._channels:
+            if not self._calls:
                 self._quiet.set()
         if response is None or stream.is_used:
             return stream.result()
@@ -345,35 +223,39 @@ class HttpLink:
     def _give_up(self, question: ServerRequest) -> None:
         if question.method == "tools/call" and not eras.is_modern(question.version):
             self.tell(link.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+            self._attribution.note_given_up(question, self._loop.time())
 
     def _stream(self, question: ServerRequest) -> AnswerStream:
         notice, answer = partial(self._notice, question), partial(self._answer_server, question)
         return AnswerStream(question.id, notice, answer, self._events.redactor, self._loop)
 
     def _notice(self, question: ServerRequest, message: Outbound) -> None:
-        if message.method in (link.PROGRESS, link.MESSAGE):
-            question.channel.notify(message.method, link.params_of(message))
-        else:
+        if message.method not in (link.PROGRESS, link.MESSAGE):
             link.heed_news(message, self._events)
+        elif question.method != LISTEN:
+            question.channel.notify(message.method, link.params_of(message))
+        elif message.method == link.MESSAGE:
+            link.pass_on_log(self._meant_calls(question) or (), link.params_of(message))
 
     def _answer_server(self, question: ServerRequest, message: Outbound) -> None:
-        call_id = self._only_call() if question.method == LISTEN else question.id
-        channel = self._channels.get(call_id)
-        answer = link.answer_at_once(message, channel)
         if self._asking.is_full:
             return  # an answer would be one more request: a server that asks this much gets none
-        if answer is not None:
-            self._asking.start(NOBODY, self._post(answer))
-        elif channel is not None:
-            self._asking.start(call_id, self._ask_client(message, channel))
+        calls = self._meant_calls(question)
+        asked = link.whom_to_ask(message, calls, self._events)
+        if isinstance(asked, bytes):
+            self._asking.start(NOBODY, self._post(asked))
+        else:
+            self._asking.start([call.id for call in calls or ()], self._ask_client(message, asked.channel))
 
     async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
         """Get the client's answer; its delivery does not end with the call, which may be over because of it."""
         self._asking.start(NOBODY, self._post(await link.ask_client(message, channel)))
 
-    def _only_call(self) -> int:
-        """The one call under way: only then is it certain whom a question on the standing stream is for."""
-        return next(iter(self._channels)) if len(self._channels) == 1 else NOBODY
+    def _meant_calls(self, question: ServerRequest) -> list[ServerRequest] | None:
+        """The call on whose stream it came; on the standing stream, all calls of the one caller it can only be for."""
+        if question.method != LISTEN:
+            return [question] if question.id in self._calls else []
+        return self._attribution.calls(self._calls.values(), self._loop.time())
 
     def tell(self, method: str, params: bytes) -> None:
         """Send a notification behind everything else; the one that ends a handshake holds back later questions."""
@@ -467,7 +349,7 @@ class HttpLink:
         try:
             if was_open:
                 await self._end_session()
-            elif self._channels:
+            elif self._calls:
                 await asyncio.wait_for(self._quiet.wait(), LAST_ANSWERS_S)
         except TimeoutError:
             pass

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Raw
 
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere, ProtocolError, RemoteError, ToolcribError
 from toolcrib.core.requests import SILENT, BackChannel, Request
 from toolcrib.core.tasks import TaskScope
@@ -40,6 +41,10 @@ def _ignore(line: str) -> None:
     """The default listener: does nothing."""
 
 
+def _nothing() -> None:
+    """The default listener: does nothing."""
+
+
 class ServerRequest(msgspec.Struct):
     """One request to a server."""
 
@@ -52,6 +57,8 @@ class ServerRequest(msgspec.Struct):
     channel: BackChannel = SILENT
     version: str = ""
     """The revision the request is made in; empty while it is still being negotiated by a handshake."""
+    caller: Caller | None = None
+    """Who is behind it; ``None`` for what toolcrib asks on its own account."""
     sent: bool = False
     """Set by the link once the request may have reached the server."""
 
@@ -69,6 +76,8 @@ class LinkEvents:
     """Takes the secrets out of whatever the server says, before the link itself looks at it."""
     updated: Callable[[str], None] = _ignore
     """The resource of this URI changed."""
+    asked_blindly: Callable[[], None] = _nothing
+    """The server asked something, and nobody can tell which of several callers it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +184,10 @@ ANY_URI = "*"
 """In the place of a URI: any of those that are watched may have changed while nobody could hear of it."""
 CANCELLED = "notifications/cancelled"
 QUESTIONS_MAX = 100
+BLIND = (
+    "Several callers share this server right now, and a question does not say which of their calls it belongs to."
+    " Nobody was asked."
+)
 
 NEEDS_CAPABILITY = {
     "elicitation/create": "elicitation",
@@ -236,6 +249,29 @@ def answer_at_once(message: Outbound, channel: BackChannel | None) -> bytes | No
     return None
 
 
+def whom_to_ask(message: Outbound, calls: Sequence[ServerRequest] | None, events: LinkEvents) -> ServerRequest | bytes:
+    """The call whose client is to be asked, or the encoded answer to a request that no client has to be asked about.
+
+    ``calls`` are those it may belong to, all of one caller; ``None``: it may be meant for any of several callers.
+    """
+    method = message.method or ""
+    if calls is None and method in NEEDS_CAPABILITY:
+        events.asked_blindly()
+        return encode_error(_id_of(message), RpcError(INTERNAL_ERROR, BLIND))
+    able = (call for call in reversed(calls or ()) if can_ask(call.channel, method))
+    call = next(able, calls[-1] if calls else None)
+    answer = answer_at_once(message, call.channel if call is not None else None)
+    return call if answer is None and call is not None else answer or b""
+
+
+def pass_on_log(calls: Sequence[ServerRequest], params: bytes) -> None:
+    """Hand a log message to the latest of one caller's calls that asked for any."""
+    for call in reversed(calls):
+        if call.channel.log_level or len(calls) == 1:
+            call.channel.notify(MESSAGE, params)
+            return
+
+
 def refuse_busy(message: Outbound) -> bytes:
     """The encoded answer to one question too many."""
     words = f"More than {QUESTIONS_MAX} questions wait for an answer already."
@@ -274,24 +310,27 @@ class OpenQuestions:
         """Whether one more would be too many."""
         return self._count >= QUESTIONS_MAX
 
-    def start(self, call_id: int, work: Coroutine[Any, Any, None]) -> None:
-        """Work on a question until ``end`` of its call."""
+    def start(self, call_ids: Sequence[int], work: Coroutine[Any, Any, None]) -> None:
+        """Work on a question until ``end`` of the last call that it may have been asked in."""
         task = self._tasks.spawn(work, "answer-server")
         self._count += 1
-        self.running.setdefault(call_id, set()).add(task)
-        task.add_done_callback(lambda done: self._finished(call_id, done))
+        for call_id in call_ids:
+            self.running.setdefault(call_id, set()).add(task)
+        task.add_done_callback(lambda done: self._finished(call_ids, done))
 
-    def _finished(self, call_id: int, task: asyncio.Task[Any]) -> None:
+    def _finished(self, call_ids: Sequence[int], task: asyncio.Task[Any]) -> None:
         self._count -= 1
-        running = self.running.get(call_id, set())
-        running.discard(task)
-        if not running:
-            self.running.pop(call_id, None)
+        for call_id in call_ids:
+            running = self.running.get(call_id, set())
+            running.discard(task)
+            if not running:
+                self.running.pop(call_id, None)
 
     def end(self, call_id: int) -> None:
-        """The call is over: cancel its open questions."""
+        """The call is over: cancel the open questions that belong to no other call."""
         for task in self.running.pop(call_id, ()):
-            task.cancel()
+            if not any(task in others for others in self.running.values()):
+                task.cancel()
 
 
 ROUNDS_MAX = 10

@@ -231,11 +231,10 @@ class McpSource:
         if call.kind is not RequestKind.CALL:
             method, params = METHODS[call.kind], self._other_params(call, request_id, more)
             named = "" if call.kind is RequestKind.COMPLETE else call.target
-            question = ServerRequest(request_id, method, params, named, (), call.channel, version)
+            question = ServerRequest(request_id, method, params, named, (), call.channel, version, call.caller)
             return self._put(link, question, call)
-        question = ServerRequest(
-            request_id, "tools/call", self._params(call, request_id, more), call.target, (), call.channel, version
-        )
+        params = self._params(call, request_id, more)
+        question = ServerRequest(request_id, "tools/call", params, call.target, (), call.channel, version, call.caller)
         declared = self._mirrored.get(call.target)
         if declared:
             question.headers = http.param_headers(declared, call.arguments)

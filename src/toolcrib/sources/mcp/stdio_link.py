@@ -11,6 +11,7 @@ from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailabl
 from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link as relay
+from toolcrib.sources.mcp.attribution import Attribution
 from toolcrib.sources.mcp.link import (
     UNREADABLE_ENDS,
     ExitTrace,
@@ -44,7 +45,8 @@ class StdioLink:
         self._clean = events.redactor.clean
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
-        self._pending: dict[int, tuple[asyncio.Future[Raw], BackChannel]] = {}
+        self._pending: dict[int, tuple[asyncio.Future[Raw], ServerRequest]] = {}
+        self._attribution = Attribution()
         self._transport: StdioTransport | None = None
         self._outbox: list[ServerRequest] = []
         self._next_id = 0
@@ -85,7 +87,7 @@ class StdioLink:
         if self._transport is None or self._lost:
             raise ConnectionLost("The server's process has ended.")
         future: asyncio.Future[Raw] = self._loop.create_future()
-        self._pending[question.id] = future, question.channel
+        self._pending[question.id] = future, question
         try:
             self._hand_over(question)
             if len(question.params) > LARGE_BYTES:
@@ -142,6 +144,7 @@ class StdioLink:
         """Tell the server that nobody waits any more; a handshake must not be cancelled."""
         if question.id in self._pending and not self._lost and question.method not in NEVER_CANCELLED:
             self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+            self._attribution.note_given_up(question, self._loop.time())
 
     def tell(self, method: str, params: bytes) -> None:
         """Send a notification."""
@@ -220,7 +223,10 @@ class StdioLink:
 
     def _settle(self, message: Outbound) -> None:
         waiting = self._pending.get(message.id) if type(message.id) is int else None
-        if waiting is None or waiting[0].done():
+        if waiting is None:
+            self._attribution.note_answered(message.id)
+            return
+        if waiting[0].done():
             return
         future = waiting[0]
         if message.result is not UNSET and (message.error is UNSET or bytes(message.error) == b"null"):
@@ -237,11 +243,9 @@ class StdioLink:
             token = relay.progress_token(message)
             waiting = self._pending.get(token) if type(token) is int else None
             if waiting is not None:
-                waiting[1].notify(relay.PROGRESS, relay.params_of(message))
+                waiting[1].channel.notify(relay.PROGRESS, relay.params_of(message))
         elif message.method == relay.MESSAGE:
-            channel = self._only_caller()
-            if channel is not None:
-                channel.notify(relay.MESSAGE, relay.params_of(message))
+            relay.pass_on_log(self._meant_calls() or (), relay.params_of(message))
         else:
             relay.heed_news(message, self._events)
 
@@ -252,22 +256,22 @@ class StdioLink:
         self._notices += 1
         return self._notices > NOTICES_PER_S
 
-    def _only_caller(self) -> BackChannel | None:
-        """The one call under way: only then is it certain whom the server means."""
-        return next(iter(self._pending.values()))[1] if len(self._pending) == 1 else None
+    def _meant_calls(self) -> list[ServerRequest] | None:
+        """The calls, all of one caller, that the server can only mean; ``None`` if it may mean several callers."""
+        return self._attribution.calls([waiting[1] for waiting in self._pending.values()], self._loop.time())
 
     def _answer(self, message: Outbound) -> None:
-        """Answer a question of the server: at once, or when the client of the only call has."""
+        """Answer a question of the server: at once, or when the client of the call that it belongs to has."""
         if self._is_flood():
             return
-        channel = self._only_caller()
-        answer = relay.answer_at_once(message, channel)
-        if answer is None and self._asking.is_full:
-            answer = relay.refuse_busy(message)
-        if answer is not None:
-            self._write(answer)
-        elif channel is not None:
-            self._asking.start(next(iter(self._pending)), self._ask_client(message, channel))
+        calls = self._meant_calls()
+        asked = relay.whom_to_ask(message, calls, self._events)
+        if not isinstance(asked, bytes) and self._asking.is_full:
+            asked = relay.refuse_busy(message)
+        if isinstance(asked, bytes):
+            self._write(asked)
+        else:
+            self._asking.start([call.id for call in calls or ()], self._ask_client(message, asked.channel))
 
     async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
         self._write(await relay.ask_client(message, channel))

@@ -85,6 +85,7 @@ class Supervisor:
         self.updated: Callable[[str], None] = ignore_news
         self._watched: frozenset[str] = frozenset()
         self.attempt_failed: Callable[[], None] = _nothing
+        self.asked_blindly: Callable[[], None] = _nothing
 
     @property
     def current(self) -> Link | None:
@@ -300,7 +301,8 @@ class Supervisor:
         return link
 
     def _link_events(self) -> LinkEvents:
-        return LinkEvents(self._tools_changed, self._lost, self._noise, self._settings.redactor, self._updated)
+        settings, asked = self._settings, self._asked_blindly
+        return LinkEvents(self._tools_changed, self._lost, self._noise, settings.redactor, self._updated, asked)
 
     async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
         """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
@@ -326,6 +328,9 @@ class Supervisor:
 
     def _tools_changed(self) -> None:
         self.tools_changed()
+
+    def _asked_blindly(self) -> None:
+        self.asked_blindly()
 
     def _updated(self, uri: str) -> None:
         for watched in self._watched if uri == ANY_URI else (uri,):
