@@ -133,8 +133,8 @@ class ServerConfig:
     """How often its tools may be called, all together."""
     parallel: Annotated[int | None, Key(readers.count, min, is_live=True, http_level=_ADMIN)] = None
     """How many calls may run on it at once; ``None`` for what holds for all servers."""
-    relay: Annotated[tuple[str, ...], Key(readers.some_of(RELAYABLE), common, is_grant=True)] = ()
-    """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
+    relay: Annotated[tuple[str, ...], Key(readers.some_of(RELAYABLE), common, is_grant=True)] = RELAYABLE
+    """What the server may ask of the client through toolcrib, or of toolcrib itself where the client cannot answer."""
     isolation: Annotated[
         IsolationChoice | Literal[""],
         Key(readers.one_of(*IsolationLevel, AUTO), ISOLATION_OR_AUTO, goes_with="command"),
@@ -294,7 +294,8 @@ def identity_hash(server: ServerConfig) -> str:
 
 def config_hash(server: ServerConfig) -> str:
     """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
-    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers")
+    asked = ("relay",) if server.relay != RELAYABLE else ()  # servers hide tools from clients that cannot be asked
+    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers", *asked)
 
 
 def _hash_of(server: ServerConfig, *names: str) -> str:

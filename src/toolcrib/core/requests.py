@@ -183,6 +183,17 @@ class Request(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
+class StandIn(Protocol):
+    """Who answers a server's questions where the client cannot."""
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it can be asked for, in MCP's words."""
+
+    async def answer(self, call: Request, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The result of a question that was asked within ``call``."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
     """Why a call failed, with a stable code."""

@@ -32,6 +32,7 @@ from toolcrib.models.choose import parse_model, with_surroundings
 from toolcrib.sources.mcp.bounds import Isolator, from_file
 from toolcrib.sources.mcp.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp.negotiate import ClientIdentity
+from toolcrib.sources.mcp.questions import AskingRule
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
@@ -269,8 +270,8 @@ class SourceMaker:
     def __call__(self, server: ServerConfig) -> McpSource:
         """The source of one server; nothing is started yet."""
         self._servers[server.name] = server
-        capabilities: dict[str, Any] = {name: {} for name in server.relay}
-        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, capabilities)
+        asking = AskingRule(server.relay, timeout_s=self._config.security.ask_timeout_s)
+        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, asking.declared, asking)
         connect = self._config.connect
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),

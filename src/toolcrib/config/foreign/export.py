@@ -37,7 +37,8 @@ def is_masked(server: ServerConfig) -> bool:
 def lost_settings(server: ServerConfig) -> list[str]:
     """What other programs have no word for."""
     names = ("tools", "policy", "level", "rate", "parallel", "isolation", "relay")
-    return [name for name in names if getattr(server, name)]
+    plain = ServerConfig(server.name)
+    return [name for name in names if getattr(server, name) != getattr(plain, name)]
 
 
 def _masked(server: ServerConfig) -> ServerConfig:

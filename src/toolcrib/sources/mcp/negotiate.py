@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from toolcrib.core.errors import ProtocolError, RemoteError
 from toolcrib.sources.mcp.link import Link, ServerRequest
+from toolcrib.sources.mcp.questions import AskingRule
 from toolcrib.wire import eras, messages
 from toolcrib.wire.eras import ProbeOutcome, ProbeStep
 from toolcrib.wire.jsonrpc import encode
@@ -45,6 +46,8 @@ class ClientIdentity:
 
     info: Mapping[str, Any]
     capabilities: Mapping[str, Any]
+    asking: AskingRule = field(default_factory=AskingRule)
+    """Who answers what the server may ask."""
 
 
 _object_of = msgspec.json.Decoder(dict[str, Any])

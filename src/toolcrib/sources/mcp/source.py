@@ -11,7 +11,7 @@ from msgspec import Raw
 from toolcrib.core import links
 from toolcrib.core.errors import InvalidArguments, ProtocolError, RemoteError, ToolcribError
 from toolcrib.core.offers import RequestKind, Tool
-from toolcrib.core.requests import ErrorInfo, Request, Result
+from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import HandedLinks, Listing, SourceStatus
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.sources.mcp.link import Link, ServerRequest, answer_rounds
@@ -51,6 +51,7 @@ class McpSource:
         self._helpers = helpers or Helpers()
         self._has_own_helpers = helpers is None
         self._handed = handed or HandedLinks()
+        self._asking = offer.asking
         self._encoded_meta = "", b""
         self._mirrored: dict[str, http.ParamHeaders] = {}
 
@@ -94,7 +95,7 @@ class McpSource:
         link = await self.supervisor.link()
 
         async def ask(method: str, cursor: str | None) -> Raw:
-            params = messages.list_params(cursor, self._meta({}))
+            params = messages.list_params(cursor, self._meta(self._offer.capabilities))
             question = ServerRequest(link.new_id(), method, params, version=self.supervisor.remembered)
             return await self._put(link, question, None, 1)
 
@@ -231,10 +232,11 @@ class McpSource:
         if call.kind is not RequestKind.CALL:
             method, params = METHODS[call.kind], self._other_params(call, request_id, more)
             named = "" if call.kind is RequestKind.COMPLETE else call.target
-            question = ServerRequest(request_id, method, params, named, (), call.channel, version, call.caller)
+            channel = self._asking.around(call)
+            question = ServerRequest(request_id, method, params, named, (), channel, version, call.caller)
             return self._put(link, question, call)
-        params = self._params(call, request_id, more)
-        question = ServerRequest(request_id, "tools/call", params, call.target, (), call.channel, version, call.caller)
+        params, channel = self._params(call, request_id, more), self._asking.around(call)
+        question = ServerRequest(request_id, "tools/call", params, call.target, (), channel, version, call.caller)
         declared = self._mirrored.get(call.target)
         if declared:
             question.headers = http.param_headers(declared, call.arguments)
@@ -257,17 +259,21 @@ class McpSource:
         """What is asked; the usual case is put together from parts that are encoded once."""
         channel = call.channel
         try:
-            if not (more or call.meta or channel.capabilities or channel.wants_progress or channel.log_level):
+            if not (more or call.meta or channel.wants_progress or channel.log_level or self._has_own_part(channel)):
                 return messages.plain_call_params(call.target, call.encode_arguments(), self._plain_meta())
             meta = self._meta_of(call, request_id)
             return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidArguments(f"The arguments of {call.target!r} cannot be written as JSON: {error}.") from None
 
+    def _has_own_part(self, channel: BackChannel) -> bool:
+        """Whether a server of the stateless era is to be told what this very client can do."""
+        return bool(channel.capabilities) and eras.is_modern(self.supervisor.remembered)
+
     def _meta_of(self, call: Request, request_id: int) -> dict[str, Any]:
         """The ``_meta`` of a request: what its caller said, and what toolcrib says for it."""
         channel = call.channel
-        own = self._meta(channel.capabilities)
+        own = self._meta(self._asking.all_of(channel.capabilities))
         meta: dict[str, Any] = {**call.meta, **(own or {})}
         if own is not None and channel.log_level:
             meta[eras.META_LOG_LEVEL] = channel.log_level
@@ -279,7 +285,7 @@ class McpSource:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""
         version = self.supervisor.remembered
         if self._encoded_meta[0] != version:
-            meta = self._meta({})
+            meta = self._meta(self._asking.own)
             self._encoded_meta = version, b"" if meta is None else encode(meta)
         return self._encoded_meta[1]
 

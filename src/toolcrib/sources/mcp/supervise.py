@@ -320,7 +320,8 @@ class Supervisor:
         self.comeback.note_connected()
         self.remembered = agreement.version
         state.log_level = ""
-        if agreement.tells_of_changes or self._offer.capabilities or self._watched:
+        may_ask = self._offer.capabilities and not eras.is_modern(agreement.version)  # some ask on the standing stream
+        if agreement.tells_of_changes or may_ask or self._watched:
             link.listen(listen_params(self._offer, agreement, self._watched))
         if self._watched:
             self._tasks.spawn(self._watch_again(link), f"watch-{self.server}")

@@ -1,0 +1,140 @@
+"""Questions: what a server may ask, whom it goes to, and what becomes of one that nobody answers."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolcrib.core.errors import CallTimeout, NotImplementedHere
+from toolcrib.core.requests import Request
+from toolcrib.sources.mcp.questions import QUESTIONS_PER_CALL, AskingRule, answers
+from toolcrib.testing import RecordingChannel
+
+FORM = b'{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}'
+LINK = b'{"mode":"url","message":"Go","url":"https://x.example/"}'
+
+
+class Somebody:
+    """A stand-in that accepts every form."""
+
+    capabilities: Mapping[str, Any] = {"elicitation": {"form": {}}, "roots": {}}
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    async def answer(self, call: Request, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.asked.append((call.name, method))
+        return {"action": "accept", "said": params.get("message")}
+
+
+class Nobody(RecordingChannel):
+    """A client that is asked and never answers."""
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return await super().ask(method, params)
+
+
+def call_of(channel: RecordingChannel) -> Request:
+    return Request("srv__drop", "drop", {}, channel=channel)
+
+
+def test_a_server_is_told_of_all_that_can_be_relayed_unless_the_configuration_narrows_it():
+    """Whatever the clients can: what one of them cannot is refused when it is asked for."""
+    whole = {
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {"tools": {}, "context": {}},
+        "roots": {},
+    }
+
+    assert AskingRule().declared == whole
+    assert AskingRule(("roots",)).declared == {"roots": {}}
+    assert AskingRule(()).declared == {}
+
+
+async def test_the_client_is_asked_if_it_can_answer_this_very_question():
+    """Not whoever could stand in for it."""
+    somebody = Somebody()
+    channel = RecordingChannel({"elicitation/create": {"action": "decline"}}, capabilities={"elicitation": {}})
+
+    answer = await AskingRule(stand_in=somebody).around(call_of(channel)).ask("elicitation/create", FORM)
+
+    assert (msgspec.json.decode(answer), somebody.asked) == ({"action": "decline"}, [])
+
+
+async def test_whoever_stands_in_is_asked_where_the_client_cannot_answer():
+    """With the call that the question belongs to."""
+    somebody, channel = Somebody(), RecordingChannel(capabilities={"sampling": {}})
+
+    answer = await AskingRule(stand_in=somebody).around(call_of(channel)).ask("elicitation/create", FORM)
+
+    assert msgspec.json.decode(answer) == {"action": "accept", "said": "Sure?"}
+    assert (somebody.asked, channel.asked) == ([("srv__drop", "elicitation/create")], [])
+
+
+async def test_what_is_not_relayed_is_asked_of_nobody():
+    """Also of a server that asks though it was told that it cannot."""
+    somebody = Somebody()
+    channel = RecordingChannel({"elicitation/create": {"action": "accept"}}, capabilities={"elicitation": {}})
+    asked = AskingRule(("roots",), somebody).around(call_of(channel))
+
+    with pytest.raises(NotImplementedHere, match="cannot answer 'elicitation/create'"):
+        await asked.ask("elicitation/create", FORM)
+
+    assert (dict(asked.capabilities), somebody.asked, channel.asked) == ({"roots": {}}, [], [])
+
+
+async def test_a_client_that_shows_forms_only_is_not_sent_to_an_address():
+    """Before 2025-11-25 elicitation meant forms, and no parts were named."""
+    channel = RecordingChannel({"elicitation/create": {"action": "accept"}}, capabilities={"elicitation": {}})
+
+    with pytest.raises(NotImplementedHere, match="'elicitation/create' in mode 'url'"):
+        await AskingRule().around(call_of(channel)).ask("elicitation/create", LINK)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "params", "can"),
+    [
+        ({"sampling": {}}, {"messages": []}, True),
+        ({"sampling": {}}, {"messages": [], "tools": []}, False),
+        ({"sampling": {"tools": {}}}, {"messages": [], "tools": []}, True),
+        ({"roots": {}}, {"messages": []}, False),
+    ],
+)
+def test_a_model_is_asked_to_use_tools_only_by_a_client_that_lets_it(
+    capabilities: dict[str, Any], params: dict[str, Any], *, can: bool
+):
+    """``sampling.tools`` says so."""
+    assert answers(capabilities, "sampling/createMessage", params) is can
+
+
+async def test_a_form_that_nobody_answers_is_put_away_and_any_other_question_fails():
+    """A server that asked before something destructive then leaves it."""
+    channel = Nobody(capabilities={"elicitation": {}, "roots": {}})
+    asked = AskingRule(timeout_s=0.01).around(call_of(channel))
+
+    assert msgspec.json.decode(await asked.ask("elicitation/create", FORM)) == {"action": "cancel"}
+    with pytest.raises(CallTimeout, match="Nobody answered 'roots/list'"):
+        await asked.ask("roots/list", b"{}")
+
+
+async def test_a_server_that_never_stops_asking_is_stopped():
+    """Within one call."""
+    channel = RecordingChannel({"roots/list": {"roots": []}}, capabilities={"roots": {}})
+    asked = AskingRule().around(call_of(channel))
+    for _ in range(QUESTIONS_PER_CALL):
+        await asked.ask("roots/list", b"{}")
+
+    with pytest.raises(NotImplementedHere, match="more than 100 questions"):
+        await asked.ask("roots/list", b"{}")
+
+
+def test_what_client_and_stand_in_can_do_is_joined():
+    """A client with addresses only, and a stand-in that fills in forms."""
+    rule = AskingRule(stand_in=Somebody())
+
+    joined = rule.all_of({"elicitation": {"url": {}}, "extensions": {"x": {}}})
+
+    assert joined == {"elicitation": {"form": {}, "url": {}}, "roots": {}, "extensions": {"x": {}}}
