@@ -1,8 +1,7 @@
 """What every knowledge store promises, held against each engine there is."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, indexed, two, vector
 from tests.doubles.knowledge import MemoryKnowledge
 

@@ -1,8 +1,7 @@
 """What stores promise of segments, where these are searched in the process that reads them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, two, vector
 from tests.doubles.knowledge import MemoryKnowledge
 

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import (

@@ -1,9 +1,8 @@
 """From one store into another: the same documents, passages and vectors, also when it is stopped on the way."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.doubles.knowledge import MemoryKnowledge
 
 from toolcrib.core.errors import ConfigError

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 
 class RemoteIndex(Protocol):
@@ -35,8 +36,7 @@ class RemoteIndex(Protocol):
         """After much was added: have the engine's own indexes follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """One source that somebody has taken, and how often that was done."""
 
     source: str
@@ -49,8 +49,7 @@ class Job:
     """When it was put there; who puts it there again asks for more than this."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobBatch:
+class JobBatch(msgspec.Struct, frozen=True):
     """Jobs that are done alike: sources for one collection, with the same said of them."""
 
     collection: str
@@ -92,8 +91,7 @@ T = TypeVar("T")
 MetadataValue = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Embedding:
+class Embedding(msgspec.Struct, frozen=True):
     """Which vectors a collection has: the embedder's name in the configuration, its model, and how long they are."""
 
     name: str = ""
@@ -103,14 +101,13 @@ class Embedding:
     """Zero: not known before the first of them is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(msgspec.Struct, frozen=True):
     """A set of documents that are searched together."""
 
     id: str
     name: str = ""
     description: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     embedder: str = ""
     """Which model its vectors were made with; empty if it has none."""
     dimensions: int = 0
@@ -126,8 +123,7 @@ class Collection:
         return Embedding(self.embedder_name, self.embedder, self.dimensions)
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(msgspec.Struct, frozen=True):
     """What tells whether a source has changed: first the cheap signs, then the hash of its bytes."""
 
     hash: str
@@ -136,8 +132,7 @@ class Stamp:
     """Zero: never take the cheap signs' word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(msgspec.Struct, frozen=True):
     """A title inside a document, and where its part begins."""
 
     start: int
@@ -145,8 +140,7 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(msgspec.Struct, frozen=True):
     """How a document is built: where its pages begin, and its headings in order."""
 
     pages: tuple[int, ...] = ()
@@ -157,8 +151,7 @@ PLAIN = Outline()
 """A text without structure."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentInfo:
+class DocumentInfo(msgspec.Struct, frozen=True):
     """What is known of one document besides its text."""
 
     id: str
@@ -172,14 +165,13 @@ class DocumentInfo:
     """UTC, as ``2026-01-31T12:00:00Z``, so that dates compare as strings."""
     licence: str | None = None
     version: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     added: str = ""
     key: int = 0
     """The store's own number for it; changes when the document does."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassageSpan:
+class PassageSpan(msgspec.Struct, frozen=True):
     """Where in a document a passage stands: ``text[start:end]``, in characters."""
 
     start: int
@@ -188,8 +180,7 @@ class PassageSpan:
     headings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True):
     """One piece of a document, of a size to be found and read."""
 
     document: str
@@ -204,16 +195,14 @@ class Passage:
         return f"{self.document}-{self.ordinal}-{self.check}"
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentText:
+class DocumentText(msgspec.Struct, frozen=True):
     """A document's text and how it is built."""
 
     text: str
     outline: Outline = PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A document as it comes in, cut into passages."""
 
     document: DocumentInfo
@@ -222,8 +211,7 @@ class Arrival:
     outline: Outline = PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionChange:
+class CollectionChange(msgspec.Struct, frozen=True):
     """What happens to a collection in one step: all of it, or nothing."""
 
     collection: str
@@ -239,8 +227,7 @@ class CollectionChange:
     """Those that are done with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRecord:
+class SegmentRecord(msgspec.Struct, frozen=True):
     """One part of a collection's index, without its bytes."""
 
     id: int
@@ -252,8 +239,7 @@ class SegmentRecord:
     """The generation in which a passage of it died last."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRows:
+class SegmentRows(msgspec.Struct, frozen=True):
     """The passages of a segment that are alive: columns of one table, ordered by position."""
 
     positions: Sequence[int] = ()
@@ -264,8 +250,7 @@ class SegmentRows:
     ends: Sequence[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Merging:
+class Merging(msgspec.Struct, frozen=True):
     """Segments that become one; ``rows`` gives the passages of the new one in order, as (document key, ordinal)."""
 
     collection: str
@@ -275,8 +260,7 @@ class Merging:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(msgspec.Struct, frozen=True):
     """New vectors take their place: each merging has one segment with them in place of one without."""
 
     collection: str
@@ -289,14 +273,13 @@ class Swap:
     """Keys of the documents that lack vectors no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFilter:
+class DocumentFilter(msgspec.Struct, frozen=True):
     """Which documents are searched; what is empty does not restrict."""
 
     types: tuple[str, ...] = ()
     since: str = ""
     until: str = ""
-    metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
+    metadata: Mapping[str, MetadataValue] = {}
 
     @property
     def is_open(self) -> bool:
@@ -304,8 +287,7 @@ class DocumentFilter:
         return not (self.types or self.since or self.until or self.metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionCounts:
+class CollectionCounts(msgspec.Struct, frozen=True):
     """How much a collection holds."""
 
     documents: int = 0
@@ -314,7 +296,7 @@ class CollectionCounts:
     segments: int = 0
     index_bytes: int = 0
     dead_passages: int = 0
-    types: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, int] = {}
     newest: str = ""
     """When a document came in last."""
     waiting: int = 0

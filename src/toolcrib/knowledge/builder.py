@@ -7,10 +7,11 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.knowledge import (

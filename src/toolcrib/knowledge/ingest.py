@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TypeGuard
 
+from msgspec import structs
+
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.knowledge import (
@@ -310,10 +312,10 @@ class Ingest:
         try:
             content = page or read(candidate, size_max(candidate.name))  # type: ignore[arg-type]
             digest = wanted.digest(content.bytes)
-            stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
+            stamp = structs.replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
             before = known.get(candidate.source)
             if before is not None and wanted.is_same(digest, before[1]):
-                return _Same(candidate.source, before[0], replace(stamp, hash=before[1].hash))
+                return _Same(candidate.source, before[0], structs.replace(stamp, hash=before[1].hash))
             kind = content.type or type_of(candidate.name, content.bytes[:SAMPLE])
             if kind in FOREIGN:
                 return _Foreign(candidate, kind, content.bytes, stamp)
@@ -377,7 +379,7 @@ class Ingest:
                 await self.store.restamp({same.document: same.stamp for same in batch.same})
             if batch.arrivals or batch.removals:
                 sources = [arrival.document.source for arrival in batch.arrivals]
-                await arriving.store(replace(change, jobs=intake.hand_over(sources)))
+                await arriving.store(structs.replace(change, jobs=intake.hand_over(sources)))
                 intake.report.removed += len(batch.removals)
                 intake.report.passages += batch.passages
             await intake.finish([*(same.source for same in batch.same), *batch.skipped])
@@ -441,7 +443,7 @@ def _as_said(arrival: Arrival, previous: DocumentInfo) -> Arrival:
     """With the licence and version of before, where the new one says nothing."""
     document = arrival.document
     licence, version = document.licence or previous.licence, document.version or previous.version
-    return replace(arrival, document=replace(document, licence=licence, version=version))
+    return structs.replace(arrival, document=structs.replace(document, licence=licence, version=version))
 
 
 def _skip(candidate: FileCandidate | Page, error: Exception) -> Skipped:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from toolcrib.core.errors import (
     DamagedIndex,
     EmbedderUnavailable,
@@ -142,7 +144,7 @@ class Library:
             if known.coming is not None and known.coming.name == at_hand:
                 await fill(self.store, self.embedders, OWN)
             if not known.description:
-                await self.store.put_collection(replace(known, description=OWN_DESCRIPTION))
+                await self.store.put_collection(structs.replace(known, description=OWN_DESCRIPTION))
 
     async def search(self, search: Search) -> SearchResults:
         """The best passages; an index that another version of toolcrib wrote is made anew from the texts."""

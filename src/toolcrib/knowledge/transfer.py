@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from toolcrib.core.errors import ConfigError, InvalidArguments, UnreadableSource
 from toolcrib.core.knowledge import (

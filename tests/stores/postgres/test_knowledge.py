@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import psycopg
 import pytest
+from msgspec import structs
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, indexed, two, vector
 from tests.fleet.engines import a_postgres
 from tests.fleet.running import until
@@ -125,10 +126,10 @@ async def test_vectors_of_another_length_are_not_stored_but_made_again(notes):
 
 async def test_vectors_that_are_out_of_use_are_swept_away(notes):
     a, b = await two(notes)
-    await notes.put_collection(replace(NOTES, coming=BETTER))
+    await notes.put_collection(structs.replace(NOTES, coming=BETTER))
     await notes.stage("notes", BETTER, {(key, at): vector(0.5) for key in (a, b) for at in (0, 1)})
     before = run(notes, "SELECT count(*), count(DISTINCT vectors) FROM toolcrib.kb_vector")
-    is_early = await notes.remote.settle("notes", replace(BETTER, model="x"), BETTER)
+    is_early = await notes.remote.settle("notes", structs.replace(BETTER, model="x"), BETTER)
     is_done = await notes.remote.settle("notes", BETTER, BETTER)
 
     assert (before, is_early, is_done) == ([(8, 2)], False, True)
@@ -139,7 +140,7 @@ async def test_vectors_that_are_out_of_use_are_swept_away(notes):
 
 async def test_new_vectors_do_not_count_until_every_passage_has_one(notes):
     a, b = await two(notes)
-    await notes.put_collection(replace(NOTES, coming=BETTER))
+    await notes.put_collection(structs.replace(NOTES, coming=BETTER))
     await notes.stage("notes", BETTER, {(a, 0): vector(0.5), (a, 1): vector(0.5), (b, 0): vector(0.5)})
 
     assert not await notes.remote.settle("notes", BETTER, BETTER)
