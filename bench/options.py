@@ -30,6 +30,7 @@ FIGURES = {
     "attack": "some 28,000 attacks on a running toolcrib, all at once (--seed)",
     "mutants": "small faults put into the modules that decide (--count, --seed): how many do the tests notice?",
     "validation": "gaps of the event loop while costly values are checked",
+    "interaction": "the official SDK's interaction tests (--data), directly and through toolcrib",
 }
 
 
@@ -55,6 +56,8 @@ def parse(argv: list[str]) -> Options:
     found = parser.parse_args(argv)
     if found.figure == "suites" and found.data is None:
         parser.error("suites needs --data DIR, the folder with json-schema/ and json-parsing/")
+    if found.figure == "interaction" and found.data is None:
+        parser.error("interaction needs --data DIR, the folder with the tests of the official SDK")
     if found.figure in ("kb", "toolsearch", "tokens") and found.data is None:
         parser.error(f"{found.figure} needs --data DIR, a folder of evaluation sets")
     only = tuple(name for name in found.only.split(",") if name)
@@ -76,7 +79,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    figures = "\n".join(f"  {name:10} {about}" for name, about in FIGURES.items())
+    figures = "\n".join(f"  {name:11} {about}" for name, about in FIGURES.items())
     parser = argparse.ArgumentParser(
         prog="bench", epilog=f"figures:\n{figures}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all-peers", action="store_true", help="also the peers that take longer to install or run")
     parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens: where the sets are")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens, interaction: the sets"
+    )
     parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed, pgkb: passages, instead of 100,000")
     parser.add_argument("--minutes", type=float, metavar="N", help="kills: how long, instead of 10")
     parser.add_argument("--count", type=_at_least_one, metavar="N", help="mutants: how many, instead of 300")

@@ -18,6 +18,7 @@ from bench.figures import (
     faults,
     front,
     help_page,
+    interaction,
     isolation,
     kb,
     kbcrash,
@@ -64,6 +65,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "mutants": mutants.measure,
     "attack": attack.measure,
     "validation": validation.measure,
+    "interaction": interaction.measure,
 }
 
 
