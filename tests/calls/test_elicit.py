@@ -7,12 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.calls import elicit
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
-from toolcrib.calls.elicit import REQUEST, ClientSurface, Seal, can_elicit, elicitation, read_reply, without_answer
+from toolcrib.calls.elicit import (
+    ELICIT,
+    REQUEST,
+    ApprovalSeal,
+    ClientSurface,
+    can_elicit,
+    elicitation,
+    read_reply,
+    without_answer,
+)
+from toolcrib.core import seal as core_seal
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.requests import Request
+from toolcrib.core.seal import Seal
 from toolcrib.testing import ManualClock, RecordingChannel
 
 ANN = Caller("ann", session="s1")
@@ -32,7 +42,11 @@ def answer(state: object, reply: object = "once", **changes: object) -> Request:
     return call(**({"more": {"requestState": state, "inputResponses": responses}} | changes))
 
 
-def asked(seal: Seal, first: Request | None = None) -> str:
+def new_seal() -> ApprovalSeal:
+    return ApprovalSeal(Seal(ManualClock()), LIFETIME_S)
+
+
+def asked(seal: ApprovalSeal, first: Request | None = None) -> str:
     return seal.ask(QUESTION, first or call()).mcp["requestState"]
 
 
@@ -102,7 +116,7 @@ def test_only_a_plain_accepted_choice_allows(response, reply):
 
 @pytest.mark.parametrize(("action", "expected"), [("accept", ApprovalAnswer(ApprovalReply.ONCE)), ("cancel", None)])
 async def test_a_client_is_shown_the_form_and_says_what_the_person_chose(action, expected):
-    channel = RecordingChannel({elicit.ELICIT: {"action": action, "content": {"answer": "once"}}})
+    channel = RecordingChannel({ELICIT: {"action": action, "content": {"answer": "once"}}})
 
     assert await ClientSurface().put(QUESTION, call(channel=channel)) == expected
     assert channel.asked == [("elicitation/create", elicitation(QUESTION))]
@@ -121,12 +135,12 @@ def test_no_nonsense_is_taken_for_an_answer(nonsense):
 
 def test_a_sealed_answer_counts_once_and_goes_no_further():
     """The tool's server sees nothing of it."""
-    seal = Seal(ManualClock(), LIFETIME_S)
+    seal = new_seal()
     state = asked(seal)
     back = answer(state)
 
     assert seal.is_ours(back)
-    assert seal.open(back) is ApprovalReply.ONCE
+    assert seal.open(back)[0] is ApprovalReply.ONCE
     assert without_answer(back).more == {}
     with pytest.raises(PermissionDenied, match="not valid"):
         seal.open(answer(state))
@@ -134,10 +148,10 @@ def test_a_sealed_answer_counts_once_and_goes_no_further():
 
 def test_a_reply_that_was_put_away_spends_the_seal_too():
     """Nobody answers twice."""
-    seal = Seal(ManualClock(), LIFETIME_S)
+    seal = new_seal()
     state = asked(seal)
 
-    assert seal.open(answer(state, "no")) is ApprovalReply.NO
+    assert seal.open(answer(state, "no"))[0] is ApprovalReply.NO
     with pytest.raises(PermissionDenied):
         seal.open(answer(state, "always"))
 
@@ -155,27 +169,27 @@ def test_a_reply_that_was_put_away_spends_the_seal_too():
 )
 def test_an_answer_counts_only_for_that_caller_session_tool_and_arguments(changes):
     """Anything else is refused; the order of arguments does not matter."""
-    seal = Seal(ManualClock(), LIFETIME_S)
+    seal = new_seal()
     state = asked(seal)
     with pytest.raises(PermissionDenied, match="not valid"):
         seal.open(answer(state, **changes))
 
     two = asked(seal, call(arguments={"a": 1, "b": 2}))
-    assert seal.open(answer(two, arguments={"b": 2, "a": 1})) is ApprovalReply.ONCE
+    assert seal.open(answer(two, arguments={"b": 2, "a": 1}))[0] is ApprovalReply.ONCE
 
 
 def test_an_answer_that_comes_too_late_is_refused():
     """The time limit travels in the seal, and cannot be changed there."""
     clock = ManualClock(1000.0)
-    seal = Seal(clock, LIFETIME_S)
+    seal = ApprovalSeal(Seal(clock), LIFETIME_S)
     late, last = asked(seal), asked(seal)
     clock.advance(LIFETIME_S)
-    assert seal.open(answer(last)) is ApprovalReply.ONCE
+    assert seal.open(answer(last))[0] is ApprovalReply.ONCE
     clock.advance(1.5)
-    due, nonce, signature = base64.urlsafe_b64decode(late.removeprefix("toolcrib.")).decode().split(".")
-    longer = base64.urlsafe_b64encode(f"{int(due) + 999}.{nonce}.{signature}".encode()).decode()
+    due, nonce, signature, _ = base64.urlsafe_b64decode(late.removeprefix("toolcrib.approve.")).decode().split(".")
+    longer = base64.urlsafe_b64encode(f"{int(due) + 999}.{nonce}.{signature}.".encode()).decode()
 
-    for state in (late, f"toolcrib.{longer}"):
+    for state in (late, f"toolcrib.approve.{longer}"):
         with pytest.raises(PermissionDenied, match="not valid"):
             seal.open(answer(state))
 
@@ -183,7 +197,7 @@ def test_an_answer_that_comes_too_late_is_refused():
 def test_another_process_makes_seals_of_its_own():
     """What one signed, another does not take."""
     with pytest.raises(PermissionDenied):
-        Seal(ManualClock(), LIFETIME_S).open(answer(asked(Seal(ManualClock(), LIFETIME_S))))
+        new_seal().open(answer(asked(new_seal())))
 
 
 @pytest.mark.parametrize(
@@ -193,19 +207,19 @@ def test_another_process_makes_seals_of_its_own():
 def test_rubbish_is_refused_like_any_other_forgery(rubbish):
     """With the same words, and no failure of ours."""
     with pytest.raises(PermissionDenied, match="not valid"):
-        Seal(ManualClock(), LIFETIME_S).open(answer(f"toolcrib.{rubbish}"))
+        new_seal().open(answer(f"toolcrib.approve.{rubbish}"))
 
 
 @given(st.data())
 def test_no_changed_byte_is_accepted(data):
     """Wherever the state is touched, except where base64 reads the same bytes: then it is still the same answer."""
-    seal = Seal(ManualClock(), LIFETIME_S)
+    seal = new_seal()
     state = asked(seal)
-    body = state.removeprefix("toolcrib.")
+    body = state.removeprefix("toolcrib.approve.")
     place = data.draw(st.integers(0, len(body) - 1))
     other = body[:place] + data.draw(st.characters(codec="utf-8")) + body[place + 1 :]
     try:
-        found = seal.open(answer(f"toolcrib.{other}"))
+        found, _ = seal.open(answer(f"toolcrib.approve.{other}"))
     except PermissionDenied:
         return
 
@@ -216,9 +230,9 @@ def test_no_changed_byte_is_accepted(data):
 
 def test_what_was_used_is_not_forgotten_while_it_could_be_used_again(monkeypatch):
     """A full memory refuses new answers rather than forgetting old ones; time makes room."""
-    monkeypatch.setattr(elicit, "SPENT_KEPT", 2)
+    monkeypatch.setattr(core_seal, "SPENT_KEPT", 2)
     clock = ManualClock()
-    seal = Seal(clock, LIFETIME_S)
+    seal = ApprovalSeal(Seal(clock), LIFETIME_S)
     states = [asked(seal) for _ in range(3)]
     for state in states[:2]:
         seal.open(answer(state))
@@ -227,20 +241,20 @@ def test_what_was_used_is_not_forgotten_while_it_could_be_used_again(monkeypatch
             seal.open(answer(state))
     clock.advance(LIFETIME_S + 1)
 
-    assert seal.open(answer(asked(seal))) is ApprovalReply.ONCE
+    assert seal.open(answer(asked(seal)))[0] is ApprovalReply.ONCE
 
 
-@pytest.mark.parametrize("state", [None, 5, "other", "", {"toolcrib.": 1}])
+@pytest.mark.parametrize("state", [None, 5, "other", "", {"toolcrib.approve.": 1}])
 def test_states_of_others_are_not_taken_for_ours(state):
     """They belong to the tool."""
-    assert not Seal(ManualClock(), LIFETIME_S).is_ours(answer(state))
+    assert not new_seal().is_ours(answer(state))
 
 
 def test_what_was_used_is_remembered_up_to_the_very_moment_it_ends(monkeypatch):
     """At that moment it could still be used again."""
-    monkeypatch.setattr(elicit, "SPENT_KEPT", 1)
+    monkeypatch.setattr(core_seal, "SPENT_KEPT", 1)
     clock = ManualClock(1000.0)
-    seal = Seal(clock, LIFETIME_S)
+    seal = ApprovalSeal(Seal(clock), LIFETIME_S)
     first, second = asked(seal), asked(seal)
     seal.open(answer(first))
     clock.advance(LIFETIME_S)
@@ -261,22 +275,25 @@ def test_without_sessions_nothing_is_offered_for_one(sessions, offered):
     assert (answer["enum"], len(answer["enumNames"]), form["required"]) == (offered, len(offered), ["answer"])
 
 
-def test_what_is_different_in_every_question_is_read_from_its_seal():
-    """And is nothing in what is no seal."""
-    seal = Seal(ManualClock(), LIFETIME_S)
+def test_what_is_different_in_every_question_comes_with_the_answer():
+    """So that all replicas can tell whether it was used."""
+    seal = new_seal()
     states = [asked(seal), asked(seal)]
-    nonces = [base64.urlsafe_b64decode(state.removeprefix("toolcrib.")).decode().split(".")[1] for state in states]
+    inside = [base64.urlsafe_b64decode(state.removeprefix("toolcrib.approve.")).decode() for state in states]
 
-    assert [seal.nonce(answer(state)) for state in states] == nonces
+    nonces = [seal.open(answer(state))[1] for state in states]
+
+    assert nonces == [text.split(".")[1] for text in inside]
     assert len({*nonces}) == 2
-    assert [seal.nonce(answer(odd)) for odd in ("toolcrib.!", "toolcrib.YQ==", 5)] == ["", "", ""]
 
 
 def test_whoever_has_the_same_key_can_open_what_another_one_asked():
     """And nobody who has another."""
-    asking, same, other = (Seal(ManualClock(), LIFETIME_S, key) for key in (b"k" * 32, b"k" * 32, b"o" * 32))
+    asking, same, other = (
+        ApprovalSeal(Seal(ManualClock(), key), LIFETIME_S) for key in (b"k" * 32, b"k" * 32, b"o" * 32)
+    )
     state = asked(asking)
 
-    assert same.open(answer(state)) is ApprovalReply.ONCE
+    assert same.open(answer(state))[0] is ApprovalReply.ONCE
     with pytest.raises(PermissionDenied):
         other.open(answer(state))

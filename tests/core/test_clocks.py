@@ -16,7 +16,7 @@ from tests.transports.issuer import NOW as ISSUED
 
 import toolcrib
 from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
-from toolcrib.calls.elicit import REQUEST
+from toolcrib.calls.elicit import REQUEST, ApprovalSeal
 from toolcrib.catalog.records import Storing
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import Config
@@ -180,7 +180,7 @@ async def test_an_expired_jwt_stays_expired_and_a_good_one_works_once_the_clock_
 @pytest.mark.parametrize("jump", JUMPS.values(), ids=JUMPS)
 def test_a_person_s_answer_counts_once_whatever_the_clock_is_set_to(jump: float, monkeypatch: pytest.MonkeyPatch):
     """How long it may take is told by a clock nobody sets."""
-    seal, wall = make_seal(60.0, b""), time.time()
+    seal, wall = ApprovalSeal(make_seal(b""), 60.0), time.time()
     question = ApprovalQuestion("q1", "files__write", "files", "write", "ann", {}, 60.0)
 
     def call(more: dict[str, object]) -> Request:
@@ -190,7 +190,7 @@ def test_a_person_s_answer_counts_once_whatever_the_clock_is_set_to(jump: float,
     back = {"requestState": state, "inputResponses": {REQUEST: {"action": "accept", "content": {"answer": "once"}}}}
     monkeypatch.setattr(time, "time", lambda: wall + jump)
 
-    assert seal.open(call(back)) is ApprovalReply.ONCE
+    assert seal.open(call(back))[0] is ApprovalReply.ONCE
     with pytest.raises(PermissionDenied):
         seal.open(call(back))
 

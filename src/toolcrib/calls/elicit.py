@@ -4,11 +4,7 @@ A client of the stateless era gets an ``input_required`` result and calls again 
 sealed: it counts once, for that caller, that tool and those arguments, for a limited time.
 """
 
-import hashlib
-import hmac
-import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,12 +13,12 @@ from msgspec.structs import replace
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply, is_sessionless
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.requests import Request, Result
+from toolcrib.core.seal import Seal, SealPurpose, is_sealed, subject_of
 from toolcrib.schema.text import printable
 
 ELICIT = "elicitation/create"
 REQUEST = "toolcrib_approval"
 VALUE_SHOWN = 1000
-SPENT_KEPT = 10_000
 
 _CHOICES = {
     ApprovalReply.ONCE: "Allow this call",
@@ -91,71 +87,36 @@ class ClientSurface:
         return ApprovalAnswer(reply) if reply is not None else None
 
 
-class Seal:
+class ApprovalSeal:
     """Makes and checks what a stateless client carries from our question to its answer."""
 
-    def __init__(self, clock: Callable[[], float], lifetime_s: float, key: bytes = b"") -> None:
-        """Replicas with the same key can read each other's questions."""
-        self._key = key or secrets.token_bytes(32)
-        self._clock, self.lifetime_s = clock, lifetime_s
-        self._spent: dict[str, int] = {}
-        """What was used, and until when it would have been valid."""
+    def __init__(self, seal: Seal, lifetime_s: float) -> None:
+        self._seal, self.lifetime_s = seal, lifetime_s
 
     def ask(self, question: ApprovalQuestion, call: Request) -> Result:
         """The result that asks back."""
-        due = int(self._clock() + self.lifetime_s)
-        nonce = secrets.token_hex(8)
-        state = f"{due}.{nonce}.{self._sign(call, f'{due}.{nonce}')}"
         request = {"method": ELICIT, "params": elicitation(question, sessions=not is_sessionless(call))}
         return Result(
             {
                 "resultType": "input_required",
                 "inputRequests": {REQUEST: request},
-                "requestState": _PREFIX + urlsafe_b64encode(state.encode()).decode(),
+                "requestState": self._seal.close(SealPurpose.APPROVAL, subject_of(call), b"", self.lifetime_s),
             }
         )
 
     def is_ours(self, call: Request) -> bool:
         """Whether the call answers a question of ours."""
-        state = call.more.get("requestState")
-        return isinstance(state, str) and state.startswith(_PREFIX)
+        return is_sealed(SealPurpose.APPROVAL, call.more.get("requestState"))
 
-    def open(self, call: Request) -> ApprovalReply | None:
-        """The person's answer; what was tampered with, is too old or was used before is refused."""
+    def open(self, call: Request) -> tuple[ApprovalReply | None, str]:
+        """The person's answer, and what is different in every question; what was tampered with, is too old or was used
+        before is refused."""
         responses = call.more.get("inputResponses")
         reply = read_reply(responses.get(REQUEST) if isinstance(responses, Mapping) else None)
-        self._check(call, str(call.more["requestState"]))
-        return reply
-
-    def nonce(self, call: Request) -> str:
-        """What is different in every question; empty in what is not a seal."""
-        try:
-            return urlsafe_b64decode(str(call.more["requestState"]).removeprefix(_PREFIX)).decode().split(".")[1]
-        except (ValueError, IndexError):
-            return ""
-
-    def _check(self, call: Request, state: str) -> None:
-        try:
-            due, nonce, signature = urlsafe_b64decode(state.removeprefix(_PREFIX)).decode().split(".")
-            expected = self._sign(call, f"{due}.{nonce}")
-            valid = hmac.compare_digest(signature.encode(), expected.encode()) and int(due) >= self._clock()
-        except ValueError:
-            valid, nonce = False, ""
-        if not valid or nonce in self._spent or not self._has_room():
+        found = self._seal.open(SealPurpose.APPROVAL, subject_of(call), str(call.more["requestState"]))
+        if found is None or not self._seal.spend(found):
             raise not_valid()
-        self._spent[nonce] = int(due)
-
-    def _has_room(self) -> bool:
-        """Whether one more can be remembered; what could still be used again is never forgotten."""
-        if len(self._spent) >= SPENT_KEPT:
-            now = self._clock()
-            self._spent = {nonce: due for nonce, due in self._spent.items() if due >= now}
-        return len(self._spent) < SPENT_KEPT
-
-    def _sign(self, call: Request, text: str) -> str:
-        arguments = msgspec.json.encode(call.arguments, order="sorted")
-        subject = msgspec.json.encode((call.caller.id, call.caller.session, call.kind, call.name, text))
-        return hmac.new(self._key, subject + hashlib.sha256(arguments).digest(), hashlib.sha256).hexdigest()
+        return reply, found.nonce
 
 
 def without_answer(call: Request) -> Request:
@@ -167,6 +128,3 @@ def without_answer(call: Request) -> Request:
 def not_valid() -> PermissionDenied:
     """What comes of a seal that cannot be used, or not again."""
     return PermissionDenied("This approval is not valid (any more).", hint="Call the tool again to be asked.")
-
-
-_PREFIX = "toolcrib."

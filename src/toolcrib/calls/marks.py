@@ -9,8 +9,6 @@ from toolcrib.core.coordination import IDLE_S, Claim, Coordination
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.limits import Rate
 
-ROUND_S = 3600.0
-
 
 @dataclass(frozen=True, slots=True)
 class Marks:

@@ -128,6 +128,10 @@ class RequestContext(msgspec.Struct):
     waits_for: str = ""
     """How an error begins that says its time was over while it waited; set, and emptied again, by whoever waits: a
     server's places, its limits, ``replay``, an MCP source without a connection."""
+    asking: int = 0
+    """How many of its server's questions wait for an answer; set by its source, as is the next."""
+    asked_s: float = 0.0
+    """How long it waited for answers: that does not count towards its deadline."""
     waited_s: float = 0.0
     """How long it waited for a place and for room in its limits; added to by the limits."""
     admitted_at: float = 0.0

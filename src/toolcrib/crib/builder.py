@@ -30,7 +30,7 @@ from toolcrib.core.source import LocalSource, Source
 from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import make_knowledge
-from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, noted, open_audit
+from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, make_seal, noted, open_audit
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import Parts
@@ -181,6 +181,7 @@ class CribBuilder:
         log, inbox = open_audit(config, noted(backend), emit), Inbox(time.monotonic)
         fleet = await join_fleet(backend, replica_name(config), emit)
         marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
+        maker.seal = make_seal(marks.secret if marks is not None else b"")
         return Parts(
             native=native,
             make_source=maker,
@@ -203,6 +204,7 @@ class CribBuilder:
             fleet=fleet,
             attached=attached,
             close_last=self._close,
+            seal=maker.seal,
         )
 
     def _functions(self, results: Results | None) -> NativeSource:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.calls.approvals import AnswerBook, Approvals, ApprovalSettings
-from toolcrib.calls.elicit import ClientSurface, Seal
+from toolcrib.calls.elicit import ApprovalSeal, ClientSurface
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments, normalise
@@ -30,6 +30,7 @@ from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.requests import Request, Result
+from toolcrib.core.seal import Seal
 from toolcrib.crib.backend import find_backend
 from toolcrib.crib.servers import Parts
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
@@ -138,7 +139,7 @@ def layer_stack(
         observe(Watchers(parts.metrics, parts.emit, parts.log, parts.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(parts.desk, make_seal(config.security.ask_timeout_s, parts.desk.secret)),
+        approve(parts.desk, ApprovalSeal(parts.seal, config.security.ask_timeout_s)),
         deadline(config.call_timeout_s),
         _limiting(config, parts),
         witness(parts.log),
@@ -193,9 +194,9 @@ def _guard(subject: Subject, following: Step) -> Step:
     return step
 
 
-def make_seal(lifetime_s: float, secret: bytes) -> Seal:
+def make_seal(secret: bytes) -> Seal:
     """For what stateless clients carry; by a clock that nobody sets, unless replicas must agree on when it ends."""
-    return Seal(Moments() if secret else elapsed, lifetime_s, secret)
+    return Seal(Moments() if secret else elapsed, secret)
 
 
 def _limiting(config: Config, parts: Parts) -> Layer:

@@ -23,10 +23,12 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
+from toolcrib.core.clocks import elapsed
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import join_name
+from toolcrib.core.seal import Seal
 from toolcrib.core.source import HandedLinks, LocalSource, ServerSource
 from toolcrib.core.view import ServerHealth
 from toolcrib.crib.replicas import Fleet
@@ -71,6 +73,8 @@ class Parts:
     attached: Mapping[str, AttachedSource] = field(default_factory=dict)
     """The program's own sources, by name."""
     close_last: Callable[[], Any] | None = None
+    seal: Seal = field(default_factory=lambda: Seal(elapsed))
+    """For what stateless clients carry from one request to the next."""
 
 
 class Servers:

@@ -15,6 +15,7 @@ from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
 from toolcrib.core import links
+from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
@@ -22,6 +23,7 @@ from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import Request, Result, SubAgents
+from toolcrib.core.seal import Seal
 from toolcrib.core.source import HandedLinks, Listing, LocalSource, Source, SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.helpers import Helpers
@@ -257,6 +259,8 @@ class SourceMaker:
         self._config, self._around, self._emit = config, surroundings, emit
         self.own_secrets = _own_secrets(config, surroundings)
         """What toolcrib itself is given; no server may repeat that either."""
+        self.seal = Seal(elapsed)
+        """For servers' own state that clients carry."""
         self._redactors: dict[str, Redactor] = {}
         self.spawner = Spawner()
         self.helpers = Helpers()
@@ -270,7 +274,7 @@ class SourceMaker:
     def __call__(self, server: ServerConfig) -> McpSource:
         """The source of one server; nothing is started yet."""
         self._servers[server.name] = server
-        asking = AskingRule(server.relay, timeout_s=self._config.security.ask_timeout_s)
+        asking = AskingRule(server.relay, timeout_s=self._config.security.ask_timeout_s, seal=self.seal)
         offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, asking.declared, asking)
         connect = self._config.connect
         settings = SupervisorSettings(

@@ -7,7 +7,7 @@ import pytest
 from tests.doubles.coordination import MemoryHub
 
 from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
-from toolcrib.calls.elicit import ELICIT, REQUEST, Seal
+from toolcrib.calls.elicit import ELICIT, REQUEST, ApprovalSeal
 from toolcrib.calls.layers.approve import Rounds, _digest
 from toolcrib.calls.layers.approve import _open as open_seal
 from toolcrib.calls.marks import Marks
@@ -16,6 +16,7 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.errors import ConnectionLost, PermissionDenied
 from toolcrib.core.requests import ErrorInfo, Request, Result
+from toolcrib.core.seal import Seal
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 
 OWNER = Caller("owner", "token", EVERYTHING)
@@ -320,7 +321,7 @@ async def test_an_answer_counts_once_at_whichever_replica_as_long_as_its_seal_is
     clock = ManualClock(1000.5)
     hub = MemoryHub(clock)
     marks = [Marks(hub.join(name), b"secret") for name in "ab"]
-    seals = [Seal(clock, 60.0, b"key") for _ in marks]
+    seals = [ApprovalSeal(Seal(clock, b"key"), 60.0) for _ in marks]
     first = Request("srv__work", "work", {}, channel=stateless())
     result = seals[0].ask(ApprovalQuestion("q1", "srv__work", "srv", "write", "me", {}, 60.0), first)
     again = [Request("srv__work", "work", {}, more=answered(result)) for _ in marks]

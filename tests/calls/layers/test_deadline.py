@@ -247,3 +247,32 @@ async def test_long_deadlines_share_one_timer(monkeypatch):
     made = [alarms.set(60.0, call().context) for _ in range(3)]
 
     assert (len(timers.asked), {alarm.timer for alarm in made}) == (1, {None})
+
+
+async def test_a_call_whose_server_asked_people_is_not_late_before_they_have_answered():
+    """Other deadlines pass meanwhile; the time they took does not count."""
+    slow, asked = Slow(), call()
+    asked.context.asking = 1
+    step = with_deadline(slow, TINY_S)
+    waiting = asyncio.ensure_future(step(asked))
+    await slow.started.wait()
+    for _ in range(3):
+        with pytest.raises(CallTimeout):
+            await with_deadline(Slow(), TINY_S)(call())
+    was_cancelled = slow.was_cancelled
+    asked.context.asking, asked.context.asked_s = 0, 60.0
+    slow.released.set()
+
+    assert (await waiting).mcp == {"content": []}
+    assert not was_cancelled
+
+
+async def test_a_call_is_late_when_its_own_time_is_over_after_people_have_answered():
+    """They do not buy it more than what they took."""
+    slow, asked = Slow(), call()
+    asked.context.asked_s = TINY_S
+
+    with pytest.raises(CallTimeout):
+        await with_deadline(slow, TINY_S)(asked)
+
+    assert slow.was_cancelled

@@ -6,6 +6,7 @@ import json
 import msgspec
 import pytest
 
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import (
     ConnectionLost,
     InvalidArguments,
@@ -14,7 +15,7 @@ from toolcrib.core.errors import (
     RemoteError,
     SourceUnavailable,
 )
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import ErrorInfo, Request, RequestContext
 from toolcrib.core.source import Listing
 from toolcrib.sources.mcp import link as link_module
@@ -277,14 +278,14 @@ async def test_a_call_is_passed_on_and_its_result_comes_back_byte_for_byte(sourc
     """Name, arguments, further fields and meta; nothing is decoded on the way back."""
     raw = b'{"content":[{"type":"text","text":"d\\u00f6ne"}],"structuredContent":{"n":[1.00, 2e0]}}'
     server = FakeServer({"tools/call": raw})
-    a_call = call(arguments={"path": "x"}, meta={"traceparent": "00"}, more={"requestState": "s"})
+    a_call = call(arguments={"path": "x"}, meta={"traceparent": "00"}, more={"extra": "s"})
 
     result = await source_of(server).answer(a_call)
 
     assert (result.raw, result.text, result.error) == (raw, "döne", None)
     assert server.link.asked[-1] == (
         "tools/call",
-        {"name": "read", "arguments": {"path": "x"}, "requestState": "s", "_meta": {"traceparent": "00"}},
+        {"name": "read", "arguments": {"path": "x"}, "extra": "s", "_meta": {"traceparent": "00"}},
     )
     assert a_call.context.sent
     assert server.asked.count("tools/list") == 0
@@ -483,7 +484,7 @@ async def test_a_call_that_is_given_up_leaves_the_connection_to_others(source_of
     assert (await source.answer(call())).text == "done"
 
 
-@pytest.mark.parametrize("more", [{}, {"requestState": "s"}])
+@pytest.mark.parametrize("more", [{}, {"extra": "s"}])
 @pytest.mark.parametrize("value", ["\ud800", object(), {(1, 2): 3}])
 async def test_arguments_that_cannot_be_written_are_the_callers_mistake(source_of, value, more):
     """Half a surrogate pair, foreign objects, keys that are no text."""
@@ -549,14 +550,118 @@ async def test_a_question_is_answered_for_clients_that_cannot_be_handed_it(sourc
     )
 
 
-async def test_a_question_is_handed_over_to_clients_that_take_it(source_of):
-    """As it came; they will call again themselves."""
-    server = FakeServer({"tools/call": asks_once}, modern=True)
+def handed(tool: str = "read", **changes: object) -> Request:
+    """A call of a client that takes questions as results."""
     channel = RecordingChannel(capabilities={"elicitation": {}}, takes_input_required=True)
+    return call(tool, **({"channel": channel} | changes))
 
-    result = await source_of(server).answer(call(channel=channel))
 
-    assert (result.mcp, result.error, channel.asked) == (REQUIRED, None, [])
+async def test_a_question_is_handed_over_to_clients_that_take_it(source_of):
+    """As it came but for the server's state, which is sealed; they will call again themselves."""
+    server = FakeServer({"tools/call": asks_once}, modern=True)
+    source = source_of(server)
+
+    result = await source.answer(handed())
+    state = result.mcp["requestState"]
+    answer = {"q": {"action": "accept"}}
+    done = await source.answer(handed(more={"requestState": state, "inputResponses": answer}))
+
+    assert result.mcp == {**REQUIRED, "requestState": state}
+    assert state.startswith("toolcrib.round.")
+    assert (done.text, server.link.asked[-1][1]["requestState"]) == ("done", "s1")
+    assert server.link.asked[-1][1]["inputResponses"] == answer
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"caller": Caller("bob")},
+        {"caller": Caller("local", session="another")},
+        {"arguments": {"path": "/etc/shadow"}},
+        {"tool": "other"},
+        {"kind": RequestKind.GET},
+    ],
+)
+async def test_nobody_goes_on_with_a_round_that_was_not_given_to_them_for_this(source_of, changes):
+    """Another caller, session, offer or other arguments: a clear error, and nothing is sent."""
+    server = FakeServer({"tools/call": asks_once, "prompts/get": asks_once}, modern=True)
+    source = source_of(server)
+    state = (await source.answer(handed())).mcp["requestState"]
+    sent = len(server.link.asked)
+
+    with pytest.raises(InvalidArguments, match="requestState of this request is not valid"):
+        await source.answer(handed(**changes, more={"requestState": state, "inputResponses": {}}))
+
+    assert len(server.link.asked) == sent
+
+
+@pytest.mark.parametrize("state", ["s1", "toolcrib.round.", "toolcrib.round.AAAA", "toolcrib.approve.AAAA", 5, {}, [1]])
+async def test_a_state_that_we_did_not_give_out_is_refused(source_of, state):
+    """Also the one that the server would take."""
+    server = FakeServer({"tools/call": asks_once}, modern=True)
+    source = source_of(server)
+
+    with pytest.raises(InvalidArguments, match="requestState of this request is not valid") as caught:
+        await source.answer(handed(more={"requestState": state, "inputResponses": {}}))
+
+    assert caught.value.details["rpc_code"] == -32602
+    assert all(method != "tools/call" for method, _ in server.link.asked)
+
+
+async def test_questions_that_a_stateless_client_cannot_answer_are_not_handed_to_it(source_of):
+    """What it cannot answer nobody can, so that it hears why."""
+    server = FakeServer({"tools/call": asks_once}, modern=True)
+    channel = RecordingChannel(capabilities={"roots": {}}, takes_input_required=True)
+
+    with pytest.raises(NotImplementedHere, match="needs an answer from the client"):
+        await source_of(server).answer(handed(channel=channel))
+
+
+ADDRESS = {"mode": "url", "url": "https://x.example/", "message": "Go"}
+MOVED = RemoteError(-32042, "Sign in first.", data={"elicitations": [{**ADDRESS, "elicitationId": "e1"}]})
+
+
+async def test_an_error_that_sends_people_to_an_address_is_a_question_in_the_stateless_era(source_of):
+    """When the client comes back the call is made again, and the server hears nothing of the round."""
+    answers = iter([MOVED, TEXT])
+
+    def say(params: dict, _: object) -> dict:
+        del params
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    server = FakeServer({"tools/call": say})
+    source = source_of(server)
+    channel = RecordingChannel(capabilities={"elicitation": {"url": {}}}, takes_input_required=True)
+
+    asked = (await source.answer(handed(channel=channel))).mcp
+    more = {"requestState": asked["requestState"], "inputResponses": {"url1": {"action": "accept"}}}
+    done = await source.answer(handed(channel=channel, more=more))
+
+    assert asked["inputRequests"] == {"url1": {"method": "elicitation/create", "params": ADDRESS}}
+    assert done.text == "done"
+    assert not {"requestState", "inputResponses"} & server.link.asked[-1][1].keys()
+
+
+async def test_an_error_that_sends_people_to_an_address_stays_one_before_2026(source_of):
+    """And the client is told when it is done there, once."""
+
+    def say(params: dict, _: object) -> dict:
+        del params
+        raise MOVED
+
+    channel = RecordingChannel(capabilities={"elicitation": {"url": {}}})
+    source = source_of(FakeServer({"tools/call": say}))
+
+    with pytest.raises(RemoteError) as caught:
+        await source.answer(call(channel=channel))
+    for said in (b'{"elicitationId":"other"}', b'{"elicitationId":"e1"}', b'{"elicitationId":"e1"}', b"[]"):
+        OFFER.asking.complete(said)
+
+    assert (caught.value.rpc_code, caught.value.data) == (-32042, MOVED.data)
+    assert channel.told == [("notifications/elicitation/complete", {"elicitationId": "e1"})]
 
 
 async def test_a_question_nobody_can_answer_is_an_error_that_says_so(source_of):

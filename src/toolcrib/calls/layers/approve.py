@@ -7,18 +7,19 @@ from typing import Any
 import msgspec
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalReply, Approvals
-from toolcrib.calls.elicit import Seal, can_elicit, not_valid, without_answer
-from toolcrib.calls.marks import ROUND_S, Marks
+from toolcrib.calls.elicit import ApprovalSeal, can_elicit, not_valid, without_answer
+from toolcrib.calls.marks import Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.kinds import Ruling
 from toolcrib.core.requests import Request, Result
+from toolcrib.core.seal import ROUND_S, subject_of
 
 ROUNDS_KEPT = 1000
 _ROUND = frozenset({"requestState", "inputResponses"})
 
 
-def approve(desk: Approvals, seal: Seal) -> Layer:
+def approve(desk: Approvals, seal: ApprovalSeal) -> Layer:
     """Nothing to do for tools that are allowed; for others, ask before anything else happens."""
     rounds = Rounds(desk.marks)
 
@@ -84,10 +85,9 @@ class Rounds:
         return self._open.pop(asked, False)
 
 
-async def _open(seal: Seal, call: Request, marks: Marks | None) -> ApprovalReply | None:
+async def _open(seal: ApprovalSeal, call: Request, marks: Marks | None) -> ApprovalReply | None:
     """The person's answer; it counts once, whichever replica it comes to."""
-    nonce = seal.nonce(call)
-    reply = seal.open(call)
+    reply, nonce = seal.open(call)
     if marks is not None and not await marks.spend(f"seal:{nonce}", seal.lifetime_s + 1):
         raise not_valid()
     return reply
@@ -99,8 +99,7 @@ def _named(asked: bytes) -> str:
 
 def _digest(call: Request) -> bytes:
     """Who calls what with which arguments; taken before the layers below change these."""
-    identity = (call.caller.id, call.caller.session, call.kind, call.name, call.arguments)
-    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).digest()
+    return hashlib.sha256(subject_of(call)).digest()
 
 
 def _state(carrier: Mapping[str, Any]) -> bytes:

@@ -65,6 +65,24 @@ class Alarm(msgspec.Struct, eq=False):
     due: float
     timer: asyncio.TimerHandle | None = None
     rang: bool = False
+    _granted_s: float = 0.0
+    """By how much it was put off already."""
+
+    def is_put_off(self, now: float) -> bool:
+        """Whether it is not due yet after all, because the call waits, or waited, for people to answer its server."""
+        context = self._context
+        if context.asked_s > self._granted_s:
+            self.due += context.asked_s - self._granted_s
+            self._granted_s = context.asked_s
+        return context.asking > 0 or self.due > now
+
+    def ring_when_due(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ring, or look again later."""
+        now = loop.time()
+        if self.is_put_off(now):
+            self.timer = loop.call_later(max(SWEEP_S, self.due - now), self.ring_when_due, loop)
+        else:
+            self.ring()
 
     def ring(self) -> None:
         """Cancel the task that runs the call."""
@@ -95,7 +113,7 @@ class Alarms:
         loop = task.get_loop()
         alarm = Alarm(task, context, task.cancelling(), loop.time() + timeout_s)
         if timeout_s < PRECISE_BELOW_S:
-            alarm.timer = loop.call_later(timeout_s, alarm.ring)
+            alarm.timer = loop.call_at(alarm.due, alarm.ring_when_due, loop)
             return alarm
         self._set.add(alarm)
         if not self._sweeping:
@@ -113,7 +131,7 @@ class Alarms:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for alarm in [alarm for alarm in self._set if alarm.due <= now]:
+        for alarm in [alarm for alarm in self._set if alarm.due <= now and not alarm.is_put_off(now)]:
             self._set.discard(alarm)
             alarm.ring()
         self._sweeping = bool(self._set)

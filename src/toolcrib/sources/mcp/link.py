@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.core.access import Caller
-from toolcrib.core.errors import NotImplementedHere, ProtocolError, RemoteError, ToolcribError
-from toolcrib.core.requests import SILENT, BackChannel, Request
+from toolcrib.core.errors import RemoteError, ToolcribError
+from toolcrib.core.requests import SILENT, BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.jsonrpc import (
@@ -25,7 +25,6 @@ from toolcrib.wire.jsonrpc import (
     encode_error,
     encode_result,
 )
-from toolcrib.wire.results import ResultHead, read_head
 from toolcrib.wire.strict import clean_object
 
 CLIENT_NAME = "toolcrib"
@@ -42,6 +41,10 @@ def _ignore(line: str) -> None:
 
 
 def _nothing() -> None:
+    """The default listener: does nothing."""
+
+
+def _drop(params: bytes) -> None:
     """The default listener: does nothing."""
 
 
@@ -78,6 +81,8 @@ class LinkEvents:
     """The resource of this URI changed."""
     asked_blindly: Callable[[], None] = _nothing
     """The server asked something, and nobody can tell which of several callers it means."""
+    completed: Callable[[bytes], None] = _drop
+    """What somebody was sent to an address for is done there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,7 @@ PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
 LISTS_CHANGED = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 UPDATED = "notifications/resources/updated"
+COMPLETE = "notifications/elicitation/complete"
 ANY_URI = "*"
 """In the place of a URI: any of those that are watched may have changed while nobody could hear of it."""
 CANCELLED = "notifications/cancelled"
@@ -217,6 +223,9 @@ def heed_news(message: Outbound, events: LinkEvents) -> bool:
     """Pass on that something of the server changed; whether that is what the message says."""
     if message.method in LISTS_CHANGED:
         events.tools_changed()
+        return True
+    if message.method == COMPLETE:
+        events.completed(params_of(message))
         return True
     if message.method != UPDATED:
         return False
@@ -331,57 +340,3 @@ class OpenQuestions:
         for task in self.running.pop(call_id, ()):
             if not any(task in others for others in self.running.values()):
                 task.cancel()
-
-
-ROUNDS_MAX = 10
-
-Retry = Callable[[Mapping[str, Any]], Awaitable[Raw]]
-
-
-async def answer_rounds(call: Request, raw: Raw, retry: Retry) -> tuple[Raw, ResultHead]:
-    """The final result of a call whose server asks back, at most ten times."""
-    for _ in range(ROUNDS_MAX):
-        raw = await retry(await _answers(call, _read(call, raw)))
-        head = read_head(raw)
-        if head.result_type != "input_required":
-            return raw, head
-    raise ProtocolError(f"The server of {call.name} asked back more than {ROUNDS_MAX} times.")
-
-
-class _Request(msgspec.Struct):
-    method: str = ""
-    params: dict[str, Any] | None = None
-
-
-class _Required(msgspec.Struct):
-    requests: dict[str, _Request] | None = msgspec.field(default=None, name="inputRequests")
-    state: Any = msgspec.field(default=None, name="requestState")
-
-
-_required = msgspec.json.Decoder(_Required)
-
-
-def _read(call: Request, raw: Raw) -> _Required:
-    try:
-        return _required.decode(raw)
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"The server of {call.name} asks back in a way that cannot be read: {error}.") from None
-
-
-async def _answers(call: Request, required: _Required) -> dict[str, Any]:
-    more: dict[str, Any] = {**call.more}
-    if required.requests:
-        more["inputResponses"] = {key: await _answer(call, request) for key, request in required.requests.items()}
-    if required.state is not None:
-        more["requestState"] = required.state
-    return more
-
-
-async def _answer(call: Request, request: _Request) -> Any:
-    method = request.method
-    if not can_ask(call.channel, method):
-        raise NotImplementedHere(
-            f"{call.name} needs an answer from the client ({method}), and this client cannot give one.",
-            hint="Use a client that supports it.",
-        )
-    return msgspec.json.decode(await call.channel.ask(method, msgspec.json.encode(request.params or {})))

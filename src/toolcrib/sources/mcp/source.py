@@ -14,9 +14,10 @@ from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import HandedLinks, Listing, SourceStatus
 from toolcrib.isolate.helpers import Helpers, TookTooLong
-from toolcrib.sources.mcp.link import Link, ServerRequest, answer_rounds
+from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.listing import OfferLister
 from toolcrib.sources.mcp.negotiate import ClientIdentity
+from toolcrib.sources.mcp.questions import answer_rounds
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
 from toolcrib.wire import eras, http, messages, strict
 from toolcrib.wire.jsonrpc import encode
@@ -130,12 +131,16 @@ class McpSource:
             link = await self._wait_for_link(call)
         if call.channel.log_level and not eras.is_modern(self.supervisor.remembered):
             await self.supervisor.want_log(link, call.channel.log_level)
-        raw = await self._ask(link, call, call.more)
+        more = self._asking.open_state(call) if call.more else call.more
+        try:
+            raw = await self._ask(link, call, more)
+        except RemoteError as error:
+            return Result(raw=self._asking.as_questions(call, error), result_type="input_required")
         if len(raw) > LARGE_BYTES:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
         head = read_head(raw)
-        if head.result_type == "input_required" and not call.channel.takes_input_required:
-            raw, head = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
+        if head.result_type == "input_required":
+            raw, head = await self._asked_back(link, call, raw, head)
         encoded, result_type = bytes(raw), head.result_type or ""
         if call.kind is not RequestKind.CALL:
             is_open = result_type == "input_required"
@@ -146,6 +151,12 @@ class McpSource:
                 encoded = links.translate_result(encoded, self._handing_out(call))
         result = Result(raw=encoded, result_type=result_type)
         return self._failed(result) if head.is_error else result
+
+    async def _asked_back(self, link: Link, call: Request, raw: Raw, head: ResultHead) -> tuple[Raw, ResultHead]:
+        """Questions for a client that takes them as a result, else the result that comes of answering them here."""
+        if self._asking.may_hand_over(call, raw):
+            return self._asking.seal_state(call, raw), head
+        return await answer_rounds(self._asking.around(call), raw, lambda more: self._ask(link, call, more))
 
     async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
         """A large result as every client can read it; each look at so many bytes is a turn of the loop of its own."""

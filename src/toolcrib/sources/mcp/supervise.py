@@ -301,8 +301,10 @@ class Supervisor:
         return link
 
     def _link_events(self) -> LinkEvents:
-        settings, asked = self._settings, self._asked_blindly
-        return LinkEvents(self._tools_changed, self._lost, self._noise, settings.redactor, self._updated, asked)
+        redactor, done = self._settings.redactor, self._offer.asking.complete
+        return LinkEvents(
+            self._tools_changed, self._lost, self._noise, redactor, self._updated, self._asked_blindly, done
+        )
 
     async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
         """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
