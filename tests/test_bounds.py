@@ -25,6 +25,16 @@ BOUNDS = {
     "calls/layers/observe.py": {"GRANTS_KEPT": 256},
     "calls/layers/permit.py": {"GRANTS_KEPT": 256},
     "calls/layers/trace.py": {"_CONTEXT_KEYS": {"traceparent", "tracestate"}},
+    "catalog/disorder.py": {
+        "WORDS_MAX": 500,
+        "TEXT_MAX": 32_000,
+        "PATHS_MAX": 100,
+        "UNTRUSTED": {"arguments", "inputSchema", "name", "outputSchema", "uri", "uriTemplate"},
+        "_DATA": {"const", "enum", "examples"},
+        "_LISTS": {"default", "enum"},
+        "_NAMED": {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"},
+        "_BRACKETS": {"(": ")", "[": "]", "{": "}"},
+    },
     "catalog/pins.py": {
         "PINS_MAX": 2500,
         "_UNSEEN": {"_meta"},

@@ -49,7 +49,12 @@ async def explained(name: str):
         ("files__read", "available", "Server 'files' (configured in toolcrib.toml:4) calls it 'read'.", ""),
         ("files__delete", "hidden", "disabled in the configuration", "Remove the entry"),
         ("files__bad", "left out", "left out: 'bad': its schema is not valid", "Ask the author"),
-        ("files__raed", "missing", "Server 'files' offers no tool named 'raed'.", "Did you mean 'files__read'"),
+        (
+            "files__raed",
+            "missing",
+            "Server 'files' offers no tool or prompt named 'raed'.",
+            "Did you mean 'files__read'",
+        ),
         ("broken__x", "failed", "The server 'broken' will not start.", "toolcrib servers refresh broken"),
         ("asleep__x", "not discovered", "Server 'asleep' has not been asked", "toolcrib servers refresh asleep"),
         ("off__x", "disabled", "Server 'off' is switched off.", "toolcrib servers enable off"),

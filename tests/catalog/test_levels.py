@@ -122,14 +122,14 @@ def test_a_tools_policy_beats_patterns_beat_its_servers_beats_the_general_one(to
     """Of several patterns the most careful one counts; an exact name is the tool's own."""
     config = ServerConfig("files", command="x", policy=server, tools={"read": ToolConfig(policy=tool)})
 
-    assert policy_of("files__read", "read", config, SecurityConfig(general, patterns)).policy == policy
+    assert policy_of("files__read", Tool("read"), config, SecurityConfig(general, patterns)).policy == policy
 
 
 @given(st.dictionaries(st.sampled_from(["*", "a*", "*d", "a?d", "x*"]), st.sampled_from(POLICIES)))
 def test_of_several_patterns_the_most_careful_one_counts(patterns):
     """Adding a pattern never makes a native tool freer than the fitting ones together."""
     fitting = [POLICIES.index(patterns[pattern]) for pattern in patterns if pattern != "x*"]
-    found = policy_of("add", "add", None, SecurityConfig("ask", patterns)).policy
+    found = policy_of("add", Tool("add"), None, SecurityConfig("ask", patterns)).policy
 
     assert found == (POLICIES[max(fitting)] if fitting else "ask")
 
@@ -154,7 +154,7 @@ def test_of_what_two_files_come_to_the_stricter_policy_counts(user, project, pol
     """An exact name beats a pattern within one file only."""
     security = _merged(f"[security]\n{user}", f"[security]\n{project}")
 
-    assert policy_of("x__echo", "echo", ServerConfig("x", command="x"), security).policy == policy
+    assert policy_of("x__echo", Tool("echo"), ServerConfig("x", command="x"), security).policy == policy
 
 
 def test_a_file_cannot_loosen_by_naming_a_tool_what_another_says_of_its_server():
@@ -165,7 +165,7 @@ def test_a_file_cannot_loosen_by_naming_a_tool_what_another_says_of_its_server()
     )
     server, security = config.servers["x"], config.security
 
-    assert policy_of("x__echo", "echo", server, security).reason == (
+    assert policy_of("x__echo", Tool("echo"), server, security).reason == (
         "set for server 'x' in the configuration, in user.toml"
     )
     assert level_of("x__echo", Tool("echo"), server, security).level is ADMIN

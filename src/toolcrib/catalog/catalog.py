@@ -11,7 +11,7 @@ import msgspec
 from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.core.kinds import HoldReason, Policy
-from toolcrib.core.names import to_public, translate_app, uri_of_name
+from toolcrib.core.names import name_of_uri, to_public, translate_app, uri_of_name
 from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
 from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
@@ -94,6 +94,15 @@ class Route:
         return shown
 
 
+_OTHERS = (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT)
+
+
+def keys_for(name: str) -> list[str]:
+    """The keys that people may mean by a name, the likeliest first."""
+    spellings = dict.fromkeys((name, name_of_uri(name)))
+    return [name, *(offer_key(kind, spelling) for spelling in spellings for kind in _OTHERS)]
+
+
 class LeftOutKind(Enum):
     """What keeps a name out of a catalogue."""
 
@@ -125,7 +134,7 @@ class Catalog:
     routes: Mapping[str, Route] = field(default_factory=dict)
     """To tools, by exposed name."""
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
-    """Names that are not offered, and why."""
+    """Names (of what are no tools: keys) that are not offered, and why."""
     version: int = 0
     lookalikes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names that look like others, and which."""
@@ -163,6 +172,11 @@ class Catalog:
     def by_key(self, key: str) -> Route | None:
         """The route with that ``Reach.key``, if there is one."""
         return self.routes.get(key) or self.others.get(key)
+
+    def named(self, name: str) -> Route | None:
+        """The offer that people mean by a name, whatever its kind: a key, a name, or the URI that clients know; where
+        a tool and a prompt share a name, the tool."""
+        return next((route for key in keys_for(name) if (route := self.by_key(key)) is not None), None)
 
     def of_server(self, server: str) -> list[Route]:
         """The routes to one server; native tools are under the empty name."""

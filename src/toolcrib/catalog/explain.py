@@ -1,11 +1,12 @@
-"""Why a tool is here, missing, hidden, stale or renamed."""
+"""Why an offer is here, missing, hidden, stale or renamed."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, assert_never
 
-from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
+from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route, keys_for
 from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.records import ServerShelf, barred_words
@@ -14,7 +15,8 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import InvalidName, nearest
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.core.names import split_name
+from toolcrib.core.names import name_of_uri, split_name
+from toolcrib.core.offers import OfferKind
 
 
 class ToolVerdict(StrEnum):
@@ -57,13 +59,15 @@ def explain_name(
     disabled: Mapping[str, ServerConfig],
     security: SecurityConfig,
 ) -> Explanation:
-    """Why an exposed name is available or not."""
-    route = catalog.routes.get(name)
+    """Why a name, a key or a URI is available or not."""
+    route = catalog.named(name)
     if route is not None:
         shelf = shelves.get(route.server)
-        return _with_rules(_here(route, shelf, catalog.lookalikes.get(name, ())), route, shelf, security)
-    if name in catalog.left_out:
-        return _left_out(name, catalog.left_out[name])
+        lookalikes = catalog.lookalikes.get(name, ()) if route.offer.kind is OfferKind.TOOL else ()
+        return _with_rules(_here(route, shelf, lookalikes), route, shelf, security)
+    left_out = next((catalog.left_out[key] for key in keys_for(name) if key in catalog.left_out), None)
+    if left_out is not None:
+        return _left_out(name, left_out)
     return _missing(name, catalog, shelves, disabled)
 
 
@@ -85,18 +89,22 @@ def _left_out(name: str, why: LeftOut) -> Explanation:
 def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) -> Explanation:
     resembles = [f"It resembles {', '.join(lookalikes)}: make sure which one is meant."] if lookalikes else []
     if shelf is None:
-        return Explanation(route.name, ToolVerdict.AVAILABLE, ("It is a native tool of this process.", *resembles))
+        native = f"It is a native {route.offer.kind} of this process."
+        return Explanation(route.name, ToolVerdict.AVAILABLE, (native, *resembles), facts=_facts(route))
     record = shelf.record
     where = f"{shelf.config.origin}:{shelf.config.line}" if shelf.config.line else shelf.config.origin
+    is_resource = route.offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE)
     reasons = [
         f"Server {route.server!r} (configured in {where or 'this program'}) calls it {route.original_name!r}.",
+        *([f"Rules and the audit log know it as {route.reach.name}, clients as {route.uri}."] if is_resource else []),
         f"It was last discovered at {record.last_discovery or 'never'}, protocol {record.era or 'unknown'}.",
         *resembles,
     ]
     if route.tool.renames:
         renamed = ", ".join(f"{mine} → {theirs}" for mine, theirs in route.tool.renames.items())
         reasons.append(f"Parameters are renamed on the way: {renamed}.")
-    facts = {"server": route.server, "original": route.original_name, "lastDiscovery": record.last_discovery}
+    reasons.extend(_uncounted(route, shelf))
+    facts = _facts(route) | {"lastDiscovery": record.last_discovery}
     if record.status is DiscoveryStatus.FAILED:
         reasons.append(f"The last discovery failed: {record.error}")
         todo = f"Run `toolcrib servers refresh {route.server}`."
@@ -104,11 +112,30 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
     return Explanation(route.name, ToolVerdict.AVAILABLE, tuple(reasons), facts=facts)
 
 
+def _facts(route: Route) -> dict[str, Any]:
+    facts = {"kind": route.offer.kind, "server": route.server, "original": route.original_name}
+    return facts if route.server else {"kind": route.offer.kind}
+
+
+def _uncounted(route: Route, shelf: ServerShelf) -> list[str]:
+    """What may change in it without being held."""
+    pin = shelf.record.pins.get(route.offer.key)
+    if pin is None:
+        return []
+    differs = "The order of {} differs from one start of the server to the next; harmless, so it does not count."
+    trusted = "Changes of {} do not count: a person trusts it (`toolcrib approve {} --distrust {}` takes that back)."
+    key = shlex.quote(route.reach.key)
+    return [
+        *(differs.format(field) for field in pin.disorder),
+        *(trusted.format(field, key, shlex.quote(field)) for field in pin.trusted),
+    ]
+
+
 def _with_rules(story: Explanation, route: Route, shelf: ServerShelf | None, security: SecurityConfig) -> Explanation:
     """The story with what the rules say: how far the tool reaches, and who is asked before it is called."""
     server = shelf.config if shelf else None
-    leveled = level_of(route.name, route.tool, server, security)
-    policed = policy_of(route.name, route.original_name, server, security)
+    leveled = level_of(route.name, route.offer, server, security)
+    policed = policy_of(route.name, route.offer, server, security)
     reasons = (
         *story.reasons,
         f"Its level is {leveled.level}: {leveled.reason}.",
@@ -116,10 +143,12 @@ def _with_rules(story: Explanation, route: Route, shelf: ServerShelf | None, sec
     )
     facts = {**story.facts, "level": leveled.level, "policy": policed.policy, "policyReason": policed.reason}
     if route.held:
-        todo = f"Look at it with `toolcrib diff {route.name}`, accept it with `toolcrib approve {route.name}`."
+        named = shlex.quote(route.reach.key)
+        todo = f"Look at it with `toolcrib diff {named}`, accept it with `toolcrib approve {named}`."
         return Explanation(route.name, ToolVerdict.HELD, (*reasons, f"It is in quarantine: {route.held}."), todo, facts)
     if decided_by(route.policy) is Decision.DENIED:
-        return Explanation(route.name, ToolVerdict.DENIED, reasons, f"Run `toolcrib policy {route.name} allow`.", facts)
+        todo = f"Run `toolcrib policy {shlex.quote(route.name)} allow`."
+        return Explanation(route.name, ToolVerdict.DENIED, reasons, todo, facts)
     return replace(story, reasons=reasons, facts=facts)
 
 
@@ -127,7 +156,7 @@ def _missing(
     name: str, catalog: Catalog, shelves: Mapping[str, ServerShelf], disabled: Mapping[str, ServerConfig]
 ) -> Explanation:
     try:
-        server, tool = split_name(name)
+        server, tool = split_name(name_of_uri(name) if "://" in name else name.rpartition(" ")[2])
     except InvalidName as error:
         return _near(name, catalog, f"No native tool has this name. {error}", *_unheard(shelves))
     if server in disabled:
@@ -162,7 +191,8 @@ def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) ->
         verdict = ToolVerdict.FAILED if is_failed else ToolVerdict.NOT_DISCOVERED
         reason = record.error or f"Server {server!r} has not been asked for its tools yet."
         return Explanation(name, verdict, (reason,), f"Run `toolcrib servers refresh {server}`.")
-    return _near(name, catalog, f"Server {server!r} offers no tool named {tool!r}.")
+    what = "resource" if "://" in tool else "tool or prompt"
+    return _near(name, catalog, f"Server {server!r} offers no {what} named {tool!r}.")
 
 
 def _unheard(shelves: Mapping[str, ServerShelf]) -> list[str]:
@@ -174,6 +204,6 @@ def _unheard(shelves: Mapping[str, ServerShelf]) -> list[str]:
 
 
 def _near(name: str, catalog: Catalog, *reasons: str) -> Explanation:
-    similar = nearest(name, list(catalog.routes))
+    similar = nearest(name, [*catalog.routes, *(route.name for route in catalog.others.values())])
     todo = f"Did you mean {', '.join(map(repr, similar))}?" if similar else "See `toolcrib ls`."
     return Explanation(name, ToolVerdict.MISSING, reasons, todo)

@@ -10,9 +10,11 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.config.rules import as_place, is_stricter_policy, level_said, policy_said
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.kinds import Policy
+from toolcrib.core.names import uri_of_name
 from toolcrib.core.offers import Offer, OfferKind, SecurityLevel
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
+_RESOURCES = (OfferKind.RESOURCE, OfferKind.TEMPLATE)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -74,14 +76,21 @@ class ToolRules:
 
     def level(self, name: str, tool: Offer) -> Leveled:
         """The level of a tool under its exposed name; where several files give it one, the highest counts."""
-        said = level_said(self._own, name, self._server, tool.name)
+        uri = self._uri(name, tool)
+        said = level_said(self._own, name, self._server, tool.name, uri=uri)
         found = self._by_source(tool) if said is None else Leveled(*said, is_configured=True)
         for place in self._places:
-            other = level_said(place, name, self._server, tool.name)
+            other = level_said(place, name, self._server, tool.name, uri=uri)
             if other is not None and other[0].rank > found.level.rank:
                 found = Leveled(other[0], f"{other[1]}, in {place.where}", is_configured=True)
-        is_own = (self._server, tool.name) in self._own.tool_levels or name in self._own.levels
+        is_own = (self._server, tool.name) in self._own.tool_levels or not self._own.levels.keys().isdisjoint(
+            (name, uri)
+        )
         return found if self._is_native or is_own else _heeding_claims(found, tool.annotations)
+
+    def _uri(self, name: str, offer: Offer) -> str:
+        """What clients call a resource, for rules that name it so; empty for all else."""
+        return uri_of_name(name, self._server) if offer.kind in _RESOURCES else ""
 
     def _by_source(self, tool: Offer) -> Leveled:
         if self._is_native:
@@ -93,15 +102,16 @@ class ToolRules:
             return Leveled(tool.security_level, "stated by the program's own source")
         return named
 
-    def policy(self, name: str, tool: str) -> Policed:
+    def policy(self, name: str, tool: Offer) -> Policed:
         """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one.
 
         Where several files have something to say of it, each by that order, the strictest counts.
         """
-        said = policy_said(self._own, name, self._server, tool)
+        uri = self._uri(name, tool)
+        said = policy_said(self._own, name, self._server, tool.name, uri=uri)
         found = self._general if said is None else Policed(Policy(said[0]), said[1])
         for place in self._places:
-            other = policy_said(place, name, self._server, tool)
+            other = policy_said(place, name, self._server, tool.name, uri=uri)
             if other is not None and is_stricter_policy(other[0], found.policy):
                 found = Policed(other[0], f"{other[1]}, in {place.where}")
         return found
@@ -112,7 +122,7 @@ def level_of(name: str, tool: Offer, server: ServerConfig | None, security: Secu
     return ToolRules(server, security).level(name, tool)
 
 
-def policy_of(name: str, tool: str, server: ServerConfig | None, security: SecurityConfig) -> Policed:
+def policy_of(name: str, tool: Offer, server: ServerConfig | None, security: SecurityConfig) -> Policed:
     """The policy of a single tool."""
     return ToolRules(server, security).policy(name, tool)
 

@@ -39,14 +39,16 @@ class Offering:
             return None
         return Route(name, server, shown, self.source, policy, self.held.get(offer.key))
 
-    def other_routes(self, server: str, *, prefix: bool) -> dict[str, Route]:
+    def other_routes(self, server: str, left_out: dict[str, LeftOut], *, prefix: bool) -> dict[str, Route]:
         """The ways to what are no tools, by key; of two with one name the first stays."""
         routes: dict[str, Route] = {}
         for offer in sorted(self.others, key=lambda offer: offer.name):
             name = join_name(server, offer.name) if prefix else offer.name
-            route = self.route(name, server, offer)
+            route, key = self.route(name, server, offer), offer_key(offer.kind, name)
             if route is not None:
-                routes.setdefault(offer_key(offer.kind, name), route)
+                routes.setdefault(key, route)
+            else:
+                left_out[key] = _DISABLED
         return routes
 
 
@@ -67,7 +69,7 @@ def native_routes(offer: Offering) -> SourceRoutes:
     offered = {tool.name: offer.route(tool.name, "", tool) for tool in offer.tools}
     routes = {name: route for name, route in offered.items() if route is not None}
     left_out = {name: _DISABLED for name, route in offered.items() if route is None}
-    return SourceRoutes("", routes, left_out, offer.other_routes("", prefix=False))
+    return SourceRoutes("", routes, left_out, offer.other_routes("", left_out, prefix=False))
 
 
 def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
@@ -82,7 +84,7 @@ def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
             left_out[join_name(server, tool.name)] = _conflict(server, routes[name])
         else:
             routes[name] = route
-    return SourceRoutes(server, routes, left_out, offer.other_routes(server, prefix=prefix))
+    return SourceRoutes(server, routes, left_out, offer.other_routes(server, left_out, prefix=prefix))
 
 
 def merge(
@@ -168,7 +170,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
             limits=plain_limits if wishes.rate is None else ToolLimits(wishes.rate, server.rate, server.parallel),
             result_limit=wishes.result_limit,
         )
-        return shown, rules.policy(name, tool.name).policy if wishes.enabled else Policy.DISABLE
+        return shown, rules.policy(name, tool).policy if wishes.enabled else Policy.DISABLE
 
     return view
 
@@ -182,6 +184,6 @@ def native_view(security: SecurityConfig) -> View:
         shown = tool if level is tool.security_level else replace(tool, security_level=level)
         if tool.reads_results and name not in security.policies:
             return shown, Policy.ALLOW  # what a caller was given, it may read on
-        return shown, rules.policy(name, tool.name).policy
+        return shown, rules.policy(name, tool).policy
 
     return view

@@ -1,7 +1,8 @@
 """Pins: what a tool looked like when it was accepted, and what is in quarantine because it looks different now.
 
 The hash covers everything a model can see. Order and white space do not count: keys, properties and ``required`` may
-be written in any order, and texts may be wrapped anew.
+be written in any order, and texts may be wrapped anew. A pin may know of more that does not count, as
+``catalog/disorder`` says: lists of words that were seen in different orders, and fields that a person trusts.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from toolcrib.catalog.disorder import disorder_between, relieve
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.manifest import LISTED_IN_MANIFEST
 from toolcrib.config.model import ServerConfig, identity_hash
@@ -36,6 +38,13 @@ def fingerprint(definition: Definition) -> str:
     """The hash of one tool in MCP's shape."""
     seen = {key: value for key, value in definition.items() if key not in _UNSEEN and value not in _EMPTY}
     return hashlib.sha256(msgspec.json.encode(_canonical(seen), order="sorted")).hexdigest()
+
+
+def pinned_hash(pin: Pin, definition: Definition) -> str:
+    """The hash of an offer as its pin wants it compared: without what does not count by that pin."""
+    if not pin.disorder and not pin.trusted:
+        return fingerprint(definition)
+    return fingerprint(relieve(definition, pin.disorder, pin.trusted))
 
 
 def _canonical(value: Any, key: str = "") -> Any:
@@ -93,15 +102,27 @@ def settle(record: Record, offers: Mapping[str, Definition], how: Comparison) ->
     """
     pins = keep_definitions(record)
     for name, shown in offers.items():
-        pin, found = pins.get(name), fingerprint(shown)
+        pin = pins.get(name)
         if pin is None:
             if how.mode == PinMode.FIRST and len(pins) < PINS_MAX:
-                pins[name] = Pin(found, how.identity, how.now)
-        elif pin.hash == found:
+                pins[name] = Pin(fingerprint(shown), how.identity, how.now)
+        elif pin.hash == pinned_hash(pin, shown):
             pins[name] = replace(pin, definition=None)
         elif pin.definition is None or pin.definition == shown:  # a lock in which pin and offer do not fit
             pins[name] = replace(pin, definition={"name": name})
+        else:
+            pins[name] = _disordered(pin, pin.definition, shown) or pin
     return pins
+
+
+def _disordered(pin: Pin, accepted: Definition, shown: Definition) -> Pin | None:
+    """The pin of an offer in which only the order of words is another than was accepted; ``None`` if more is."""
+    found = disorder_between(accepted, shown)
+    if not found or pin.hash != pinned_hash(pin, accepted):
+        return None
+    wider = replace(pin, definition=None, disorder=tuple(sorted({*pin.disorder, *found})))
+    now = pinned_hash(wider, shown)
+    return replace(wider, hash=now) if now == pinned_hash(wider, accepted) else None
 
 
 def keep_definitions(record: Record) -> dict[str, Pin]:
@@ -151,11 +172,34 @@ def _why_held(pin: Pin | None, unpinned: HoldReason | None, how: Comparison) -> 
     return HoldReason.MOVED if pin.identity != how.identity else None
 
 
-def accept(record: Record, names: Sequence[str], how: Comparison) -> Record:
-    """The record with these tools accepted as they are now."""
+@dataclass(frozen=True, slots=True)
+class FieldTrust:
+    """Fields whose changes shall not count any more, and those whose changes shall again."""
+
+    more: tuple[str, ...] = ()
+    fewer: tuple[str, ...] = ()
+
+    def of(self, pin: Pin | None) -> tuple[str, ...]:
+        """The fields that are trusted then."""
+        known = () if pin is None else pin.trusted
+        return tuple(sorted({*known, *self.more}.difference(self.fewer)))
+
+
+NO_TRUST = FieldTrust()
+
+
+def accept(record: Record, names: Sequence[str], how: Comparison, trust: FieldTrust = NO_TRUST) -> Record:
+    """The record with these tools accepted as they are now; what does not count in them stays so, unless ``trust``
+    says otherwise."""
     tools = by_key(record)
-    accepted = {name: Pin(fingerprint(tools[name]), how.identity, how.now) for name in names if name in tools}
+    accepted = {name: _accepted(record.pins.get(name), tools[name], how, trust) for name in names if name in tools}
     return replace(record, pins={**record.pins, **accepted})
+
+
+def _accepted(before: Pin | None, shown: Definition, how: Comparison, trust: FieldTrust) -> Pin:
+    disorder = () if before is None else before.disorder
+    pin = Pin("", how.identity, how.now, disorder=disorder, trusted=trust.of(before))
+    return replace(pin, hash=pinned_hash(pin, shown))
 
 
 def join_pins(stored: Record | None, ours: Record, how: Comparison) -> Record:
@@ -169,4 +213,8 @@ def join_pins(stored: Record | None, ours: Record, how: Comparison) -> Record:
 
 
 def _is_same(stored: Pin, ours: Pin | None) -> bool:
-    return ours is not None and (ours.hash, ours.identity) == (stored.hash, stored.identity)
+    return ours is not None and _kept(ours) == _kept(stored)
+
+
+def _kept(pin: Pin) -> tuple[object, ...]:
+    return pin.hash, pin.identity, pin.disorder, pin.trusted

@@ -45,7 +45,12 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
         routes[shown] = route if change is _AS_IT_IS and shown == route.name else _changed(route, shown, change)
         if change.fixed or change.hidden:
             fixed[shown], withheld[shown] = change.fixed, frozenset((*change.fixed, *change.hidden))
-    others = {key: route for key, route in whole.others.items() if not _why_not(route, profile, _AS_IT_IS)}
+    others: dict[str, Route] = {}
+    for key, route in whole.others.items():
+        if reason := _why_not(route, profile, _AS_IT_IS):
+            left_out[key] = LeftOut(LeftOutKind.NOT_IN_PROFILE, reason)
+        else:
+            others[key] = route
     shown_ones = dict(sorted(routes.items()))
     return Dressed(Catalog(shown_ones, left_out, version, others=others, stamps=whole.stamps), fixed, withheld)
 

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from toolcrib.catalog.pins import (
+    NO_TRUST,
     Comparison,
     Definition,
+    FieldTrust,
     accept,
     comparison,
     held_tools,
@@ -199,8 +201,17 @@ class Quarantine:
         """
         first, shelf.is_compared = not shelf.is_compared, True
         if first or is_new or not offers.keys() <= shelf.record.pins.keys():
-            return settle(shelf.record, offers, self.comparison(shelf))
+            pins = settle(shelf.record, offers, self.comparison(shelf))
+            self._tell_disorder(shelf, pins)
+            return pins
         return shelf.record.pins
+
+    def _tell_disorder(self, shelf: ServerShelf, pins: Mapping[str, Pin]) -> None:
+        for name, known in shelf.record.pins.items():
+            fields = sorted({*pins[name].disorder} - {*known.disorder})
+            if fields:
+                told = {"server": shelf.config.name, "tool": name, "fields": fields}
+                self._emit(Event(events.TOOL_DISORDERED, fields=told))
 
     def bar(self, shelf: ServerShelf, record: Record, others: Mapping[str, Record]) -> None:
         """Find out whether the server itself is in quarantine."""
@@ -224,15 +235,17 @@ class Quarantine:
         before, shelf.held = shelf.held, held
         return before != held
 
-    async def accept(self, shelf: ServerShelf, names: Sequence[str], records: RecordStore) -> None:
+    async def accept(
+        self, shelf: ServerShelf, names: Sequence[str], records: RecordStore, trust: FieldTrust = NO_TRUST
+    ) -> None:
         """Accept these tools, and their server, as they are now; returns when that is stored."""
         how, ours, entry = self.comparison(shelf), shelf.record, shelf.config.entry or shelf.record.entry
 
         def accepted_of(stored: Record | None) -> Record:
-            return replace(accept(join_pins(stored, ours, how), names, how), entry=entry)
+            return replace(accept(join_pins(stored, ours, how), names, how, trust), entry=entry)
 
         await records.update(ours.server, accepted_of)
-        accepted = shelf.stored = replace(accept(ours, names, how), entry=entry)
+        accepted = shelf.stored = replace(accept(ours, names, how, trust), entry=entry)
         self.unbar(shelf)
         # Meanwhile a discovery may have found something else: what was accepted is not what there is now.
         shelf.record = join_pins(accepted, shelf.record, how)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import cast
 
 from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_record
-from toolcrib.catalog.pins import is_alike
+from toolcrib.catalog.pins import NO_TRUST, FieldTrust, is_alike
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
 from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
@@ -260,9 +260,9 @@ class Refresher:
             self._store.store_soon(shelf, self.quarantine.comparison(shelf))
         return shelf.record
 
-    async def accept(self, server: str, names: Iterable[str]) -> None:
+    async def accept(self, server: str, names: Iterable[str], trust: FieldTrust = NO_TRUST) -> None:
         """Accept these tools as they are now; returns when that is stored."""
-        await self.quarantine.accept(self.shelves[server], list(names), self._store.records)
+        await self.quarantine.accept(self.shelves[server], list(names), self._store.records, trust)
         self._store.tell(server)
         self._on_update(server)
 

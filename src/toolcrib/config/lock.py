@@ -32,6 +32,10 @@ class Pin:
     at: str = ""
     definition: Mapping[str, Any] | None = None
     """What was accepted, in MCP's shape; kept only while the server shows something else."""
+    disorder: tuple[str, ...] = ()
+    """Fields that were seen with the same words in different orders; their order does not count."""
+    trusted: tuple[str, ...] = ()
+    """Fields whose changes do not count, by a person's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ class _StoredPin(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     identity: str
     at: str = ""
     definition: dict[str, Any] | None = None
+    disorder: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
 
 
 class _StoredAnswer(msgspec.Struct, forbid_unknown_fields=True):
@@ -231,7 +237,8 @@ def _to_stored(record: Record) -> _StoredRecord:
 
 
 def _to_stored_pin(pin: Pin) -> _StoredPin:
-    return _StoredPin(pin.hash, pin.identity, pin.at, None if pin.definition is None else _in_order(pin.definition))
+    definition = None if pin.definition is None else _in_order(pin.definition)
+    return _StoredPin(pin.hash, pin.identity, pin.at, definition, pin.disorder, pin.trusted)
 
 
 def _name(tool: Mapping[str, Any]) -> str:

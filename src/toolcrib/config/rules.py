@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 from toolcrib.config.keys import POLICY, Key, Stricter, as_first_said
 from toolcrib.config.model import Config, Layer, ServerConfig
@@ -12,6 +12,7 @@ from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS, setting_of
 from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import SecurityLevel
 
+T = TypeVar("T")
 POLICIES = tuple(Policy)
 """Mildest first."""
 LEVELS = tuple(SecurityLevel)
@@ -67,13 +68,13 @@ def _adds_to(name: str, value: Any, defaults: Mapping[str, Any]) -> bool:
     return bool(stricter_setting(name, defaults.get(name), value) == value)
 
 
-def policy_said(place: PlaceRules, name: str, server: str, tool: str) -> tuple[Policy, str] | None:
+def policy_said(place: PlaceRules, name: str, server: str, tool: str, *, uri: str = "") -> tuple[Policy, str] | None:
     """The policy that one place has for a tool and why: its own, else the most careful pattern's, else its server's,
-    else the general one; nothing if the place says nothing of it."""
-    own = place.tool_policies.get((server, tool)) or place.policies.get(name)
+    else the general one; nothing if the place says nothing of it. A resource may be named by its URI as well."""
+    own = place.tool_policies.get((server, tool)) or _strictest_own((name, uri), place.policies, POLICIES)
     if own is not None:
         return own, "set for this tool in the configuration"
-    careful = strictest_pattern(name, place.policies, POLICIES)
+    careful = strictest_pattern(name, place.policies, POLICIES, uri=uri)
     if careful is not None:
         return place.policies[careful], f"set by the pattern {careful!r} of security.policies"
     if (by_server := place.server_policies.get(server)) is not None:
@@ -81,21 +82,29 @@ def policy_said(place: PlaceRules, name: str, server: str, tool: str) -> tuple[P
     return None if place.policy is None else (place.policy, "the general policy (security.policy)")
 
 
-def level_said(place: PlaceRules, name: str, server: str, tool: str) -> tuple[SecurityLevel, str] | None:
+def level_said(
+    place: PlaceRules, name: str, server: str, tool: str, *, uri: str = ""
+) -> tuple[SecurityLevel, str] | None:
     """The level that one place gives a tool, and why."""
-    own = place.tool_levels.get((server, tool)) or place.levels.get(name)
+    own = place.tool_levels.get((server, tool)) or _strictest_own((name, uri), place.levels, LEVELS)
     if own is not None:
         return own, "set for this tool in the configuration"
-    highest = strictest_pattern(name, place.levels, LEVELS)
+    highest = strictest_pattern(name, place.levels, LEVELS, uri=uri)
     if highest is not None:
         return place.levels[highest], f"set by the pattern {highest!r} of security.levels"
     by_server = place.server_levels.get(server)
     return None if by_server is None else (by_server, f"set for server {server!r} in the configuration")
 
 
-def strictest_pattern(name: str, table: Mapping[str, Any], mildest_first: tuple[Any, ...]) -> str | None:
-    """Of the patterns that fit a name, one with the strictest value."""
-    fitting = [pattern for pattern in table if fnmatchcase(name, pattern)]
+def _strictest_own(names: tuple[str, ...], table: Mapping[str, T], mildest_first: tuple[T, ...]) -> T | None:
+    return max((table[name] for name in names if name in table), key=mildest_first.index, default=None)
+
+
+def strictest_pattern(
+    name: str, table: Mapping[str, Any], mildest_first: tuple[Any, ...], *, uri: str = ""
+) -> str | None:
+    """Of the patterns that fit a name, or the URI beside it, one with the strictest value."""
+    fitting = [pattern for pattern in table if fnmatchcase(name, pattern) or (uri and fnmatchcase(uri, pattern))]
     return max(fitting, key=lambda pattern: mildest_first.index(table[pattern])) if fitting else None
 
 

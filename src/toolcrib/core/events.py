@@ -21,6 +21,7 @@ SERVER_CREATED = "server.created"
 SERVER_CHANGED = "server.changed"
 SERVER_REMOVED = "server.removed"
 TOOL_HELD = "tool.held"
+TOOL_DISORDERED = "tool.disordered"
 SERVER_HELD = "server.held"
 SERVER_PAUSED = "server.paused"
 SERVER_RESUMED = "server.resumed"
@@ -80,6 +81,7 @@ _TOPIC_OF = {
     REGISTRY_SERVER_REMOVED: SERVER,
     REGISTRY_UPDATED: CATALOG,
     TOOL_HELD: CATALOG,
+    TOOL_DISORDERED: CATALOG,
     SERVER_HELD: SERVER,
     TOOL_IMITATES: CATALOG,
     "tools.registry.replaced": CATALOG,

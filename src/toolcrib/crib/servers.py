@@ -13,11 +13,13 @@ from toolcrib.calls.layers.keep import ResultKeeper
 from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.catalog.current import Current
+from toolcrib.catalog.disorder import UNTRUSTED, has_field
 from toolcrib.catalog.entries import server_health
+from toolcrib.catalog.pins import FieldTrust, by_key
 from toolcrib.catalog.records import RecordStore, ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.supply import Supply
-from toolcrib.config.lock import LockStore, Record
+from toolcrib.config.lock import LockStore, Pin, Record
 from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
@@ -25,7 +27,7 @@ from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.coordination import Coordination
-from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
+from toolcrib.core.errors import InternalError, InvalidArguments, UnknownServer, UnknownTool, did_you_mean
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import join_name
 from toolcrib.core.seal import Seal
@@ -217,12 +219,14 @@ class Servers:
 
         ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
         """
-        routes = {**self._current.catalog.routes, **self._current.catalog.others}
+        catalog = self._current.catalog
+        routes = {**catalog.routes, **catalog.others}
         held = {key: route for key, route in routes.items() if route.held}
+        keys = {name: found.reach.key for name in names if (found := catalog.named(name)) is not None}
         for name in names:
-            if name not in routes and name not in self.shelves:
+            if name not in keys and name not in self.shelves:
                 raise UnknownTool(name, known=list(held) or list(routes))
-        wanted = [route for key, route in held.items() if key in names or route.server in names]
+        wanted = [route for key, route in held.items() if key in keys.values() or route.server in names]
         barred = [name for name in names if name in self.shelves and self.shelves[name].barred]
         for server in sorted({*barred, *(route.server for route in wanted)}):
             accepted = [route for route in wanted if route.server == server]
@@ -231,6 +235,23 @@ class Servers:
             still()
             await self.fresh.accept(server, [route.offer.key for route in accepted])
         return [*barred, *(route.reach.key for route in wanted)]
+
+    async def trust(
+        self, name: str, trust: FieldTrust, *, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
+    ) -> Pin:
+        """Accept an offer as it is now, and let changes of some of its fields count no more, or again; its pin."""
+        route = self._current.catalog.named(name)
+        if route is None or route.server not in self.shelves:
+            raise UnknownTool(name, known=list(self._current.catalog.routes))
+        shelf, key = self.shelves[route.server], route.offer.key
+        _check_fields(shelf.record, key, trust)
+        said = {"trusted": list(trust.more), "distrusted": list(trust.fewer)}
+        details = {word: fields for word, fields in said.items() if fields}
+        entry = AuditEntry("pin", route.reach.key, route.server, by.id, by.kind, decision="accepted", details=details)
+        await self._parts.log.commit(entry)
+        still()
+        await self.fresh.accept(route.server, [key], trust)
+        return shelf.record.pins[key]
 
     # Other servers than before
 
@@ -304,6 +325,20 @@ class Servers:
         if self._refresher is not None:
             sources = [shelf.source.close() for shelf in self._refresher.shelves.values()]
             await asyncio.gather(*sources, return_exceptions=True)
+
+
+def _check_fields(record: Record, key: str, trust: FieldTrust) -> None:
+    """``InvalidArguments`` where there is no such field to trust, or none that was trusted."""
+    shown, pin = by_key(record).get(key, {}), record.pins.get(key)
+    definitions = [shown] if pin is None or pin.definition is None else [shown, pin.definition]
+    for place in trust.more:
+        if place in UNTRUSTED or not any(has_field(one, place) for one in definitions):
+            hint = "Write it as `toolcrib diff --json` names it, say inputSchema.properties.fields.default."
+            raise InvalidArguments(f"There is no field {place!r} that could be trusted.", hint=hint)
+    trusted = () if pin is None else pin.trusted
+    for place in trust.fewer:
+        if place not in trusted:
+            raise InvalidArguments(f"{place!r} is not trusted.", hint=did_you_mean(place, trusted))
 
 
 def not_open() -> InternalError:

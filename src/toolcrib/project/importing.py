@@ -24,6 +24,7 @@ from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
 from toolcrib.core.names import join_name
+from toolcrib.core.offers import Tool
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import ForeignSource, FoundHere, Origins, exists, read_source
 from toolcrib.stores.lockfile import write_config
@@ -144,7 +145,7 @@ def _fitted(server: ServerConfig, config: Config) -> ServerConfig:
     def fit(name: str, tool: ToolConfig) -> ToolConfig:
         if tool.policy is None or decided_by(tool.policy) is not Decision.ALLOWED:
             return tool
-        general = policy_of(join_name(server.name, name), name, plain, config.security).policy
+        general = policy_of(join_name(server.name, name), Tool(name), plain, config.security).policy
         return replace(tool, policy=general)
 
     return replace(server, tools={name: fit(name, tool) for name, tool in server.tools.items()})

@@ -44,7 +44,7 @@ MATRIX = {
     ("GET", "/policies/{pattern}"): "?--++",
     ("PUT", "/policies/{pattern}"): "?--++",
     ("GET", "/pins"): "?--++",
-    ("POST", "/pins/{tool}/approve"): "?--++",
+    ("POST", "/pins/{name}/approve"): "?--++",
     ("GET", "/approvals"): "?---+",
     ("POST", "/approvals/{id}"): "?---+",
     ("GET", "/approvals/answers"): "?---+",

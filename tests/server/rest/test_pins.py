@@ -56,3 +56,29 @@ def test_what_changed_again_since_is_not_accepted(held):
 def test_what_is_not_in_quarantine_cannot_be_accepted(held):
     """Nor what is not there."""
     assert held.send("POST", "/pins/result_read/approve", {"seen": "0" * 12}).status == 404
+
+
+def test_a_field_can_be_trusted_with_the_approval(held):
+    """Its changes count no more; a field that is not there is refused, and nothing is accepted."""
+    [pin] = held.get("/pins")["pins"]
+    address = "/pins/box__get_thing/approve"
+    wrong = held.send("POST", address, {"seen": pin["seen"], "trust": ["inputSchema"]})
+    trusted = held.send("POST", address, {"seen": pin["seen"], "trust": ["description"]})
+    show(held.program, "yet other words")
+    held.send("POST", "/servers/box/refresh")
+
+    assert (wrong.status, trusted.status, held.get("/pins")["pins"]) == (422, 200, [])
+    assert held.get("/tools/box__get_thing")["pin"]["trusted"] == ["description"]
+    [noted] = [entry for entry in held.get("/audit")["entries"] if entry.get("decision") == "accepted"]
+    assert noted["details"] == {"trusted": ["description"]}
+
+
+def test_trust_is_taken_back_without_a_quarantine(held):
+    """With the word of what it is now."""
+    [pin] = held.get("/pins")["pins"]
+    address = "/pins/box__get_thing/approve"
+    held.send("POST", address, {"seen": pin["seen"], "trust": ["description"]})
+    now = held.get("/tools/box__get_thing")["pin"]["hash"]
+    reply = held.send("POST", address, {"seen": now, "distrust": ["description"]})
+
+    assert (reply.status, held.get("/tools/box__get_thing")["pin"]["trusted"]) == (200, [])

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from toolcrib.calls.approvals import ApprovalReply
+from toolcrib.catalog.pins import NO_TRUST, FieldTrust
 from toolcrib.core.access import may_approve
-from toolcrib.core.errors import PermissionDenied
+from toolcrib.core.errors import InvalidArguments, PermissionDenied
 from toolcrib.core.kinds import Policy
 from toolcrib.server.answers import HttpAnswer, HttpProblem, conflict, forbidden, json_answer, not_found, unfit
 from toolcrib.server.rest.about import ROOT, About, Param, RestResource
@@ -27,7 +28,7 @@ POLICIES = RestResource(
     {"pattern": "a tool, a server, or a pattern such as `*__delete_*`"},
 )
 LONGEST = 200
-_SIGNS = "_-.*?[]!"
+_SIGNS = "_-.*?[]!:/{}+~%#="
 
 
 class PolicyBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,14 +85,25 @@ def _policy(visit: PageRequest) -> PolicyView:
     return PolicyView(pattern, written.get(pattern, written.get(f"{pattern}__*")), tools)
 
 
-PINS = RestResource("pins", "Tools in quarantine because they changed.", {"tool": "the name of a tool"})
+PINS = RestResource(
+    "pins",
+    "What is in quarantine because it changed.",
+    {"name": "`name` as `GET /pins` shows it: that of a tool, or `prompt NAME`, `resource NAME`, `template NAME`"},
+)
+
+
+FIELDS_MAX = 20
 
 
 class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True):
     """What was looked at."""
 
     seen: Annotated[str, Meta(pattern="^[0-9a-f]{12,64}$")]
-    """``seen`` of the tool, as ``GET /pins`` shows it."""
+    """``seen``, as ``GET /pins`` shows it."""
+    trust: Annotated[tuple[str, ...], Meta(max_length=FIELDS_MAX)] = ()
+    """Fields of the definition whose changes shall not count any more."""
+    distrust: Annotated[tuple[str, ...], Meta(max_length=FIELDS_MAX)] = ()
+    """Fields that were trusted, and whose changes shall count again."""
 
 
 @PINS.route("GET", "/pins", About("List what is in quarantine", PinList, problems=(403,)))
@@ -102,11 +114,11 @@ async def _list_pins(visit: PageRequest) -> HttpAnswer:
 
 @PINS.route(
     "POST",
-    "/pins/{tool}/approve",
+    "/pins/{name}/approve",
     About(
-        "Accept a tool as it is now",
+        "Accept what is in quarantine as it is now",
         Approved,
-        "`seen` says what was looked at: if the tool changed again since, nothing is accepted (409).",
+        "`seen` says what was looked at: if it changed again since, nothing is accepted (409).",
         body=ApprovalBody,
         example={"seen": "9f86d081884c"},
         problems=(403, 404, 409, 415, 422),
@@ -114,21 +126,25 @@ async def _list_pins(visit: PageRequest) -> HttpAnswer:
 )
 async def _approve(visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
-    name, seen = visit.params["tool"], visit.json(ApprovalBody).seen
-    return json_answer(Approved(await accept_tool(visit, name, seen, "GET /api/v1/pins lists them.")))
+    name, body = visit.params["name"], visit.json(ApprovalBody)
+    trust = FieldTrust(body.trust, body.distrust)
+    return json_answer(Approved(await accept_offer(visit, name, body.seen, "GET /api/v1/pins lists them.", trust)))
 
 
-async def accept_tool(visit: PageRequest, name: str, seen: str, hint: str) -> list[str]:
-    """Accept a tool in quarantine as it is now, if that is what was looked at."""
+async def accept_offer(visit: PageRequest, name: str, seen: str, hint: str, trust: FieldTrust = NO_TRUST) -> list[str]:
+    """Accept what is in quarantine as it is now, if that is what was looked at; where only the trust in its fields is
+    to change, it need not be in quarantine."""
     view = visit.view
-    route = view.tool(name)
-    if route is None or not route.held:
+    route = view.named(name)
+    if route is None or not (route.held or (trust != NO_TRUST and route.server)):
         raise not_found("tool in quarantine", name, hint)
     held = route
     try:
-        return await view.accept(name, lambda: view.check_seen(held, seen))
+        return await view.accept(route.reach.key, lambda: view.check_seen(held, seen), trust)
     except PermissionDenied as error:
         raise conflict(str(error)) from None
+    except InvalidArguments as error:
+        raise unfit(str(error)) from None
 
 
 APPROVALS = RestResource(

@@ -17,6 +17,7 @@ from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import away_parts, known_to, missing_servers, overall_health
 from toolcrib.catalog.explain import Explanation
+from toolcrib.catalog.pins import NO_TRUST, FieldTrust
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import RankedTool
 from toolcrib.config.lock import Record
@@ -101,6 +102,13 @@ class CallerView:
             return route
         return None
 
+    def named(self, name: str) -> Route | None:
+        """The offer of any kind that a name, a key or a URI stands for, if the caller is shown it."""
+        route = self.catalog.named(name)
+        if route is None or self.is_operator or decide(self.caller.grants, route.reach).is_listed:
+            return route
+        return None
+
     def missing(self) -> tuple[Missing, ...]:
         """The servers whose tools are in no list because nobody knows them, as far as the caller may hear of them."""
         return known_to(missing_servers(self._crib.shelves), self.caller.grants)
@@ -154,9 +162,12 @@ class CallerView:
         """``PermissionDenied`` if a tool in quarantine changed again after somebody looked at it."""
         check_seen(self._crib, route, seen)
 
-    async def accept(self, name: str, check: Callable[[], None]) -> list[str]:
-        """Take a tool or a server out of quarantine; ``check`` raises if it is not what was looked at."""
+    async def accept(self, name: str, check: Callable[[], None], trust: FieldTrust = NO_TRUST) -> list[str]:
+        """Take an offer or a server out of quarantine; ``check`` raises if it is not what was looked at."""
         check()
+        if trust != NO_TRUST:
+            await self._crib.servers.trust(name, trust, by=self.caller, still=check)
+            return [name]
         return await self._crib.servers.approve(name, by=self.caller, still=check)
 
     # Calls

@@ -1,16 +1,19 @@
 """Tools: what can be seen of one, why it is here or not, what changed in it, and what may be done with it."""
 
 import difflib
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
 from msgspec import structs
 
 from toolcrib.catalog.catalog import Route, signature_of
+from toolcrib.catalog.disorder import different_fields
 from toolcrib.catalog.entries import ToolEntry, tool_entry
 from toolcrib.catalog.explain import Explanation, ToolVerdict
-from toolcrib.catalog.pins import fingerprint
+from toolcrib.catalog.pins import by_key, fingerprint, pinned_hash
 from toolcrib.catalog.search import RankedTool
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
 from toolcrib.core.kinds import HoldReason, Policy
@@ -25,7 +28,7 @@ SEEN_LENGTH = 12
 def missing_tool(crib: Crib, name: str) -> ToolcribError:
     """Why a tool cannot be shown, with the reason that ``why`` would give."""
     story = crib.explain(name)
-    unknown = UnknownTool(name, known=list(crib.catalog.routes))
+    unknown = UnknownTool(name, known=[route.name for route in _every(crib)])
     if story.verdict is not ToolVerdict.MISSING:
         unknown.hint = " ".join([*story.reasons, story.todo]).strip()
     if story.verdict is ToolVerdict.FAILED:
@@ -69,6 +72,10 @@ class PinState(View):
     state: Literal["accepted", "held", "none"]
     hash: str | None
     accepted: str | None
+    disorder: list[str]
+    """Fields that were seen in different orders; harmless."""
+    trusted: list[str]
+    """Fields whose changes do not count, by a person's word."""
 
 
 class ToolDetail(ToolEntry):
@@ -168,23 +175,27 @@ def tool_detail(crib: Crib, route: Route, *, for_operator: bool) -> ToolDetail:
         version=tool.version,
         category=tool.category,
         capabilities=sorted(tool.capabilities),
-        pin=_pin(crib, route),
+        pin=pin_state(crib, route),
         why=crib.explain(route.name) if for_operator else None,
         tally=tally.view() if for_operator and tally is not None else None,
     )
 
 
-def _pin(crib: Crib, route: Route) -> PinState:
+def pin_state(crib: Crib, route: Route) -> PinState:
+    """What was accepted of an offer."""
     shelf = crib.shelves.get(route.server)
-    pin = shelf.record.pins.get(route.original_name) if shelf else None
-    now = fingerprint(definition_now(crib, route)) if shelf else None
-    return PinState("held" if route.held else "none" if pin is None else "accepted", now, pin.at if pin else None)
+    pin = shelf.record.pins.get(route.offer.key) if shelf else None
+    now = _seen(crib, route) if shelf else None
+    if pin is None:
+        return PinState("held" if route.held else "none", now, None, [], [])
+    return PinState("held" if route.held else "accepted", now, pin.at, list(pin.disorder), list(pin.trusted))
 
 
 class PolicyEntry(View):
-    """What holds for one tool, and why."""
+    """What holds for one tool, resource, template or prompt, and why."""
 
     name: str
+    kind: OfferKind
     server: str
     level: SecurityLevel
     policy: Policy
@@ -210,30 +221,38 @@ class PolicyView(View):
 
 
 def policy_entries(crib: Crib) -> list[PolicyEntry]:
-    """What holds for each tool, and why."""
+    """What holds for each tool, and for all else that servers offer, and why."""
     return [
         PolicyEntry(
             name=route.name,
+            kind=route.offer.kind,
             server=route.server,
-            level=route.tool.security_level,
+            level=route.offer.security_level,
             policy=route.policy,
             held=route.held or "",
-            why=route.held or str(crib.explain(route.name).facts["policyReason"]),
+            why=route.held or str(crib.explain(route.reach.key).facts["policyReason"]),
         )
-        for route in crib.catalog.routes.values()
+        for route in _every(crib)
     ]
 
 
+def _every(crib: Crib) -> list[Route]:
+    return [*crib.catalog.routes.values(), *crib.catalog.others.values()]
+
+
 def held_routes(crib: Crib, names: Sequence[str] = ()) -> list[Route]:
-    """The tools in quarantine: all, or those of these names or servers."""
-    held = [route for route in crib.catalog.routes.values() if route.held]
-    return [route for route in held if not names or route.name in names or route.server in names]
+    """What is in quarantine: all, or what has these names or URIs, or is of these servers."""
+    held = [route for route in _every(crib) if route.held]
+    wanted = set(names)
+    return [route for route in held if not names or wanted & {route.reach.key, route.name, route.uri, route.server}]
 
 
 class PinChange(View):
-    """A tool in quarantine: what was accepted, and what it is now."""
+    """What is in quarantine: what was accepted of it, and what it is now."""
 
     name: str
+    """What it is accepted by: its name, with its kind before it if it is no tool."""
+    kind: OfferKind
     reason: str
     accepted: str | None
     old: dict[str, Any] | None
@@ -241,6 +260,10 @@ class PinChange(View):
     diff: list[str]
     seen: str
     """Send it with the approval: it says what was looked at."""
+    disorder: list[str]
+    """Fields that were seen in different orders; harmless."""
+    trusted: list[str]
+    """Fields whose changes do not count, by a person's word."""
 
 
 class PinList(View):
@@ -257,31 +280,45 @@ class Approved(View):
 
 def change_of(crib: Crib, route: Route) -> PinChange:
     """What was accepted of a tool in quarantine, what it is now, and the word that says one has seen that."""
-    pin = crib.shelves[route.server].record.pins.get(route.original_name)
+    pin = crib.shelves[route.server].record.pins.get(route.offer.key)
     now = definition_now(crib, route)
     before = None if pin is None else dict(pin.definition) if pin.definition is not None else now
     return PinChange(
-        name=route.name,
+        name=route.reach.key,
+        kind=route.offer.kind,
         reason=route.held or "",
         accepted=pin.at if pin else None,
         old=before,
         new=now,
         diff=list(_diff_lines(before, now)),
-        seen=fingerprint(now)[:SEEN_LENGTH],
+        seen=_seen(crib, route)[:SEEN_LENGTH],
+        disorder=list(pin.disorder) if pin else [],
+        trusted=list(pin.trusted) if pin else [],
     )
 
 
-def definition_now(crib: Crib, route: Route) -> Any:
-    """A tool as its server shows it now."""
-    tools = crib.shelves[route.server].record.tools
-    return next((tool for tool in tools if tool.get("name") == route.original_name), to_mcp(route.tool))
+def changed_fields(change: PinChange) -> list[str]:
+    """The places of a definition that are different now; a person may trust one of them."""
+    return [] if change.old is None else different_fields(change.old, change.new)
+
+
+def definition_now(crib: Crib, route: Route) -> dict[str, Any]:
+    """An offer as its server shows it now."""
+    return dict(by_key(crib.shelves[route.server].record).get(route.offer.key) or to_mcp(route.offer))
+
+
+def _seen(crib: Crib, route: Route) -> str:
+    """What says that one has looked at an offer as it is now; the order of what has none does not count in it."""
+    pin, now = crib.shelves[route.server].record.pins.get(route.offer.key), definition_now(crib, route)
+    return fingerprint(now) if pin is None else pinned_hash(replace(pin, trusted=()), now)
 
 
 def check_seen(crib: Crib, route: Route, seen: str) -> None:
     """Refuse to accept what changed again after the person looked at it."""
-    if not fingerprint(definition_now(crib, route)).startswith(seen):
+    if not _seen(crib, route).startswith(seen):
         raise PermissionDenied(
-            f"{route.name} changed again since you looked at it.", hint=f"Look once more: toolcrib diff {route.name}"
+            f"{route.name} changed again since you looked at it.",
+            hint=f"Look once more: toolcrib diff {shlex.quote(route.reach.key)}",
         )
 
 

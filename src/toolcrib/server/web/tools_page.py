@@ -11,7 +11,7 @@ from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.schema.check import compile_check
 from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found, see_other, unfit
-from toolcrib.server.rest.approvals import accept_tool
+from toolcrib.server.rest.approvals import accept_offer
 from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.tools import SEEN_LENGTH
 from toolcrib.server.visit import PageRequest
@@ -273,5 +273,5 @@ async def _approve(_: Pages, visit: PageRequest) -> HttpAnswer:
     route = visit.view.tool(name)
     if route is not None and route.held and len(seen) < SEEN_LENGTH:
         raise unfit("Look at what changed first.")
-    await accept_tool(visit, name, seen, "Somebody may have accepted it already.")
+    await accept_offer(visit, name, seen, "Somebody may have accepted it already.")
     return go_on("/approvals" if fields.get("next") == "approvals" else tool_address(name), "accepted", name)
