@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from tests.doubles.coordination import MemoryHub, MemorySessionBook
 
 from toolcrib.core.coordination import SessionEntry, session_key
@@ -65,7 +66,7 @@ async def test_a_session_that_ended_anywhere_is_over_everywhere(books):
 
 
 async def test_touching_tells_which_sessions_are_over(books):
-    other = replace(ENTRY, key=session_key("a second one"))
+    other = structs.replace(ENTRY, key=session_key("a second one"))
     await books.one.open(ENTRY)
     await books.one.open(other)
     await books.two.end(ENTRY.key)
@@ -107,7 +108,7 @@ async def test_only_so_many_are_kept_the_longest_unused_go_first(store_settings,
     monkeypatch.setattr("toolcrib.stores.postgres.coordination.MOST", 2)
     database = PgDatabase(store_settings)
     book = PgSessionBook(database, IDLE_S)
-    entries = [replace(ENTRY, key=session_key(str(number))) for number in range(3)]
+    entries = [structs.replace(ENTRY, key=session_key(str(number))) for number in range(3)]
     for entry in entries:
         await book.open(entry)
     await book.find(entries[0].key)

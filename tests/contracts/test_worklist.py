@@ -2,9 +2,9 @@
 
 import asyncio
 import itertools
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.doubles.worklist import MemoryWorkList
 
 from toolcrib.core.errors import InvalidArguments, WorkListUnavailable

@@ -1,7 +1,8 @@
 """A list of tasks in memory: what every store is held to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from toolcrib.core.worklist import (
     TaskChange,

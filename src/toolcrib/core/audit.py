@@ -1,7 +1,6 @@
 """What is written down of calls and security decisions, and where it can be written to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -39,8 +38,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Sizes, the shape of the arguments, who answered: small, plain data."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditStatus:
+class AuditStatus(msgspec.Struct, frozen=True):
     """How the log is doing."""
 
     enabled: bool = False

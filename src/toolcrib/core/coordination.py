@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from toolcrib.core.limits import Rate
 
@@ -11,24 +12,21 @@ Listener = Callable[[bytes], None]
 Unsubscribe = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """One use of something that is limited: whose count it goes to, and how much there may be."""
 
     key: str
     rate: Rate
 
 
-@dataclass(frozen=True, slots=True)
-class Full:
+class Full(msgspec.Struct, frozen=True):
     """The claim that could not be met, and how long it takes until it might be."""
 
     claim: Claim
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinationStatus:
+class CoordinationStatus(msgspec.Struct, frozen=True):
     """How it is doing."""
 
     engine: str = "none"
@@ -123,8 +121,7 @@ IDLE_S = 1800.0
 """How long a session may go unused before it ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEntry:
+class SessionEntry(msgspec.Struct, frozen=True):
     """One MCP session; ``key`` names it, but cannot be used to enter it."""
 
     key: str
@@ -136,7 +133,7 @@ class SessionEntry:
     """The protocol revision both sides speak."""
     opened_at: float
     """In seconds since 1970."""
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = {}
     info: Any = None
     """What the client says of itself."""
 

@@ -1,8 +1,10 @@
 """Work to be done: tasks, what each waits for, and the rules that hold in every store. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.errors import CallerError, InvalidArguments
 
@@ -14,16 +16,14 @@ TASKS_MAX = 10_000
 NOTES_MAX = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something said of a task on the way."""
 
     time: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkTask:
+class WorkTask(msgspec.Struct, frozen=True):
     """One piece of work."""
 
     id: int
@@ -42,8 +42,7 @@ class WorkTask:
         return self.state in CLOSED
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChange:
+class TaskChange(msgspec.Struct, frozen=True):
     """What shall be different; ``None`` leaves it as it is."""
 
     title: str | None = None
@@ -52,8 +51,7 @@ class TaskChange:
     after: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
+class TaskOutcome(msgspec.Struct, frozen=True):
     """A task after a change, and which others it set free."""
 
     task: WorkTask

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class TextPart:
+
+class TextPart(msgspec.Struct, frozen=True):
     """Words."""
 
     text: str
@@ -21,20 +22,18 @@ class Picture:
     """In base64."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRequest:
+class ToolRequest(msgspec.Struct, frozen=True):
     """A model's wish to use a tool."""
 
     id: str
     name: str
     """As the model knows it."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = {}
     problem: str = ""
     """Why it cannot be carried out: what came is cut off, or no JSON object."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(msgspec.Struct, frozen=True):
     """What came of it."""
 
     id: str
@@ -83,8 +82,7 @@ def user(text: str) -> Turn:
     return Turn("user", (TextPart(text),))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
+class TokenUsage(msgspec.Struct, frozen=True):
     """Tokens that were read and written."""
 
     input: int = 0
@@ -101,8 +99,7 @@ class TokenUsage:
         return self.input + self.output
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReply:
+class ModelReply(msgspec.Struct, frozen=True):
     """A model's whole turn."""
 
     turn: Turn
@@ -111,8 +108,7 @@ class ModelReply:
     usage: TokenUsage = TokenUsage()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(msgspec.Struct, frozen=True):
     """What a model is asked."""
 
     turns: Sequence[Turn]
@@ -121,7 +117,7 @@ class ModelRequest:
     """Definitions in the provider's own form."""
     max_tokens: int = 4096
     stream: bool = True
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = {}
     """Further fields of the request, as the provider calls them (``temperature``)."""
 
 

@@ -5,7 +5,6 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from inspect import Parameter
 from pathlib import Path, PurePath
 from typing import Annotated, Any, NotRequired, Optional, Required, Union, get_args, get_origin, get_type_hints
@@ -21,13 +20,12 @@ _GOOGLE_HEADING = re.compile(r"(?:Args|Arguments|Parameters|Params):")
 _GOOGLE_ITEM = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
+class Docstring(msgspec.Struct, frozen=True):
     """A docstring taken apart."""
 
     summary: str = ""
     """The first paragraph, as one line."""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = {}
 
 
 def read_docstring(function: Callable[..., Any]) -> Docstring:
@@ -103,13 +101,12 @@ _UNIONS = frozenset({Union, types.UnionType})
 _FORMATS = {datetime.datetime: "date-time", datetime.time: "time"}
 
 
-@dataclass(frozen=True, slots=True)
-class JsonType:
+class JsonType(msgspec.Struct, frozen=True):
     """An annotation seen from the JSON side."""
 
     schema: dict[str, Any]
     convert: Convert
-    definitions: dict[str, Any] = field(default_factory=dict)
+    definitions: dict[str, Any] = {}
     """What ``schema`` refers to, to be put under ``$defs``."""
 
 
@@ -252,8 +249,7 @@ _REFUSED: Mapping[object, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureSchema:
+class SignatureSchema(msgspec.Struct, frozen=True):
     """What a function takes and gives, as JSON Schema, and how to call it with JSON values."""
 
     input_schema: dict[str, Any]

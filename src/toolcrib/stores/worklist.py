@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
 
 from toolcrib.core.errors import WorkListUnavailable
 from toolcrib.core.worklist import (

@@ -1,8 +1,9 @@
 """The tasks of the workspace: what is to be done, in which order, and what was found on the way."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import structs
 
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.worklist import TaskChange, TaskOutcome, WorkList, WorkTask, blockers
@@ -70,7 +71,7 @@ class TaskTools:
     async def _shown(self, task: WorkTask) -> Json:
         known = {other.id: other for other in await self._work.tasks()}
         full = _short(task, known) | {"description": task.description, "created": task.created}
-        return full | {"changed": task.changed, "notes": [asdict(note) for note in task.notes]}
+        return full | {"changed": task.changed, "notes": [structs.asdict(note) for note in task.notes]}
 
 
 def _short(task: WorkTask, known: Mapping[int, WorkTask]) -> Json:

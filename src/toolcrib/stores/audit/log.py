@@ -6,7 +6,6 @@ What a place does may wait for a disk or a network, so none of it belongs on an 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -26,8 +25,7 @@ _SHA256 = hashlib.sha256()
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """The end of a chain: a number and a hash that stand for everything up to there."""
 
     seq: int = 0
@@ -106,8 +104,7 @@ def stored(seq: int, digest: bytes, body: str) -> Stored:
     return msgspec.structs.replace(entry, seq=seq, hash=digest.hex())
 
 
-@dataclass(frozen=True, slots=True)
-class AuditQuery:
+class AuditQuery(msgspec.Struct, frozen=True):
     """Which entries are wanted; the names of tools and callers are patterns with ``*`` and ``?``."""
 
     tool: str | None = None
@@ -124,21 +121,19 @@ class AuditQuery:
     execution: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """How often a tool was called, and when last."""
 
     calls: int
     last_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUsage:
+class ToolUsage(msgspec.Struct, frozen=True):
     """The calls of a span of time, by exposed name. What was refused to its caller is no use of a tool."""
 
     since_us: int
     """From when on there is a record: later than was asked for, if the log begins later."""
-    tools: Mapping[str, Use] = field(default_factory=dict)
+    tools: Mapping[str, Use] = {}
 
 
 class NoAuditLog(AuditUnavailable):
@@ -265,8 +260,7 @@ def following(log: AuditLog, after: int, count: int) -> list[Stored]:
     return [stored(*row) for row in log.rows(after + 1, count)]
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(msgspec.Struct, frozen=True):
     """An entry, and whether its hash follows from the one before it."""
 
     entry: Stored

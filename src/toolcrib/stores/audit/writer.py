@@ -12,8 +12,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+
+import msgspec
 
 from toolcrib.core.audit import GAP, AuditEntry, AuditStatus
 from toolcrib.core.errors import AuditUnavailable, ToolcribError
@@ -26,8 +27,7 @@ Item = tuple[bytes, Waiting | None]
 bytes. Handing over the objects costs the event loop as much again as the log itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditSettings:
+class AuditSettings(msgspec.Struct, frozen=True):
     """How the log is written."""
 
     linger_s: float = 0.05
@@ -37,8 +37,7 @@ class AuditSettings:
     backlog_max: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(msgspec.Struct, frozen=True):
     """A batch whose commit was not answered."""
 
     end: Head
