@@ -4,6 +4,7 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import Transport
 
 CLAUDE = """\
 {
@@ -83,12 +84,26 @@ def test_each_place_where_programs_put_their_servers_is_known(text):
         ('{"command": "x", "alwaysAllow": ["y"], "autoApprove": true, "gallery": 1}', ServerConfig("a", command="x")),
         ('{"command": "x", "url": null, "headers": {}, "cwd": "/y"}', ServerConfig("a", command="x", cwd="/y")),
         ('{"url": "https://x/sse", "type": "sse", "disabled": true}',
-         ServerConfig("a", url="https://x/sse", enabled=False)),
+         ServerConfig("a", url="https://x/sse", transport=Transport.SSE, enabled=False)),
+        ('{"url": "https://x/sse", "transport": "sse"}',
+         ServerConfig("a", url="https://x/sse", transport=Transport.SSE)),
     ],
 )  # fmt: skip
 def test_the_ways_programs_write_a_server_mean_the_same(entry, expected):
     """Keys that toolcrib does not know belong to the other program and are left alone."""
     assert servers(f'{{"mcpServers": {{"a": {entry}}}}}') == {"a": expected}
+
+
+def test_a_server_that_is_reached_in_an_unknown_way_costs_only_itself():
+    """Its neighbours are read, and it is said why it is not there."""
+    text = '{"mcpServers": {\n"odd": {"url": "https://x/ws",\n"type": "websocket"},\n"good": {"command": "x"}}}'
+    layer = parse_mcp_servers(text, "mcp.json")
+
+    assert list(layer.servers) == ["good"]
+    assert layer.problems == (
+        'mcp.json:3: Server \'odd\' was left out: its type must be one of "stdio", "http", "sse", '
+        'but is the string "websocket".',
+    )
 
 
 def test_what_has_an_effect_elsewhere_but_not_here_is_said():
@@ -112,9 +127,8 @@ def test_what_has_an_effect_elsewhere_but_not_here_is_said():
          'mcp.json:2: mcpServers.a.args must be a list of strings, but is the string "y".'),
         ('{"mcpServers": {"a": {"command": "x",\n"timeout": "1"}}}',
          'mcp.json:2: mcpServers.a.timeout must be a number of milliseconds or seconds, but is the string "1".'),
-        ('{"mcpServers": {"a": {"url": "https://x/sse",\n"type": "sse"}}}',
-         "mcp.json:2: Server 'a': the HTTP+SSE transport is retired. Use the server's Streamable HTTP address, "
-         "often the same one with /mcp in place of /sse, and type http."),
+        ('{"mcpServers": {"a": {"command": "x",\n"type": "sse"}}}',
+         "mcp.json:2: Server 'a' is of type 'sse' but has no url."),
     ],
 )  # fmt: skip
 def test_what_toolcrib_uses_is_read_strictly(text, expected):

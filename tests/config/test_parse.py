@@ -4,6 +4,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ConnectConfig, Layer, Origin, ServerConfig, ServerEntry, ToolConfig
 from toolcrib.config.parse import flags_layer, parse, parse_toml
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import Transport
 from toolcrib.core.limits import CommonLimits, Rate
 
 EVERYTHING = """\
@@ -78,6 +79,7 @@ def test_everything_that_can_be_written_is_read():
             "docs": ServerConfig(
                 name="docs",
                 url="https://docs.example/mcp",
+                transport=Transport.HTTP,
                 headers={"Authorization": "Bearer ${DOCS_KEY}"},
                 call_timeout_s=60.0,
                 parallel=20,
@@ -256,13 +258,12 @@ def test_a_wrong_setting_is_shown_the_same_way(text, expected):
             'Write command = "…" for a program to start, or url = "https://…" for a server to reach.',
         ),
         (
-            '[servers.a]\ntype = "sse"\nurl = "https://x/sse"\n',
-            "toolcrib.toml:2: Server 'a': the HTTP+SSE transport is retired. Use the server's Streamable HTTP address, "
-            "often the same one with /mcp in place of /sse, and type http.",
+            '[servers.a]\ntype = "sse"\ncommand = "x"\n',
+            "toolcrib.toml:2: Server 'a' is of type 'sse' but has no url.",
         ),
         (
             '[servers.a]\ntype = "ws"\nurl = "https://x"\n',
-            "toolcrib.toml:2: Server 'a' has the unknown type 'ws'. Write stdio or http.",
+            'toolcrib.toml:2: servers.a.type must be one of "stdio", "http", "sse", but is the string "ws".',
         ),
         (
             '[servers.a]\ntype = "http"\ncommand = "x"\n',

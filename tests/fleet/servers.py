@@ -34,13 +34,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Remote:
-    """A server that is already there, behind a Streamable HTTP address."""
+    """A server that is already there, behind an address; with a transport, if its entry is to name one."""
 
     url: str
+    transport: str = ""
 
     def entry(self) -> dict[str, Any]:
         """The address as an ``mcpServers`` entry."""
-        return {"url": self.url}
+        return {"url": self.url} | ({"type": self.transport} if self.transport else {})
 
 
 def everything() -> Launch:
@@ -80,6 +81,23 @@ def everything_over_http() -> Iterator[Remote]:
     argv = [*_npm("server-everything").argv, "streamableHttp"]
     with running(argv, env={**os.environ, "PORT": str(port)}, ready=lambda _: accepts_connections(port)):
         yield Remote(f"http://127.0.0.1:{port}/mcp")
+
+
+@contextlib.contextmanager
+def everything_over_sse() -> Iterator[Remote]:
+    """The same over HTTP+SSE, the transport of 2024-11-05."""
+    port = free_port()
+    argv = [*_npm("server-everything").argv, "sse"]
+    with running(argv, env={**os.environ, "PORT": str(port)}, ready=lambda _: accepts_connections(port)):
+        yield Remote(f"http://127.0.0.1:{port}/sse", "sse")
+
+
+@contextlib.contextmanager
+def over_sse(script: Path) -> Iterator[Remote]:
+    """A server of SDK 1.x that is given the port to serve HTTP+SSE on."""
+    port = free_port()
+    with running([sdk_python(1), str(script), str(port)], ready=lambda _: accepts_connections(port)):
+        yield Remote(f"http://127.0.0.1:{port}/sse", "sse")
 
 
 def sdk_python(major: int) -> str:

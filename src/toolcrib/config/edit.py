@@ -16,10 +16,11 @@ from toolcrib.config.positions import toml_headers, value_at
 from toolcrib.config.tables import LOST_WITH, SERVER_KEYS, TOOL_KEYS
 from toolcrib.config.values import as_written, timeout_s
 from toolcrib.core.errors import ConfigError, did_you_mean
+from toolcrib.core.kinds import Transport
 from toolcrib.core.names import to_server_name
 
 _JSON_KEYS = ("command", "args", "env", "cwd", "url", "headers", "description")
-_JSON_FIELDS = frozenset({*_JSON_KEYS, "name", "enabled", "call_timeout_s", "origin", "line"})
+_JSON_FIELDS = frozenset({*_JSON_KEYS, "name", "enabled", "transport", "call_timeout_s", "origin", "line"})
 
 
 def add_server(text: str, server: ServerConfig, where: str = "toolcrib.toml") -> str:
@@ -254,7 +255,8 @@ def _in_foreign_words(changes: Mapping[str, Any], where: str) -> dict[str, Any]:
         if value is not None and key not in (*_JSON_KEYS, "type", "enabled", "call_timeout"):
             raise ConfigError(f"An mcpServers file has no place for {key}.", where=where, hint=_NEEDS_TOML)
     if wanted.get("url") is not None:
-        wanted |= {"type": "http", "serverUrl": None, "httpUrl": None, "transport": None}
+        kept = {"type": wanted.get("type") or "http"}
+        wanted |= {**kept, "serverUrl": None, "httpUrl": None, "transport": None}
     return wanted
 
 
@@ -275,7 +277,7 @@ def _check_fits_json(server: ServerConfig, where: str) -> None:
 
 def mcp_entry(server: ServerConfig) -> dict[str, Any]:
     """The server as an ``mcpServers`` file has it, as far as such a file can say it."""
-    entry: dict[str, Any] = {"type": "http"} if server.url else {}
+    entry: dict[str, Any] = {"type": str(server.transport or Transport.HTTP)} if server.url else {}
     entry |= {key: as_written(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
     if server.call_timeout_s != ServerConfig("").call_timeout_s:
         entry["timeout"] = int(server.call_timeout_s * 1000)

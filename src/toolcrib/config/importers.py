@@ -12,8 +12,9 @@ from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
 from toolcrib.config.positions import KeyPath, PlacedValues, dotted, value_at
 from toolcrib.config.tables import SERVER_KEYS, check_table, check_transport, read_keys, read_value
-from toolcrib.config.values import Mismatch, flag
+from toolcrib.config.values import Mismatch, flag, show, transport
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import Transport
 from toolcrib.core.names import to_server_name
 
 SERVER_TABLES: tuple[KeyPath, ...] = (("mcpServers",), ("servers",), ("mcp", "servers"))
@@ -35,13 +36,18 @@ def parse_mcp_servers(text: str, where: str, *, is_file: bool = True) -> Layer:
     _refuse_repeated(written, path)
     table = check_table(written, path, value_at(written.root, path))
     named = _by_name(written, path, table)
-    servers = {name: _server(written, (*path, key), table[key]) for name, key in named.items()}
+    strange = {key: problem for key in table if (problem := _unknown_type(written, (*path, key), table[key]))}
+    servers = {name: _server(written, (*path, key), table[key]) for name, key in named.items() if key not in strange}
     own = [name for name, entry in servers.items() if is_file and _is_toolcrib(name, entry)]
     unread = [problem for key in table for problem in _unread(written, (*path, key), table[key])]
     return Layer(
         where=where,
         servers={name: entry for name, entry in servers.items() if name not in own},
-        problems=(*unread, *(f"{servers[name].origin}: {name!r} is toolcrib itself and was left out." for name in own)),
+        problems=(
+            *strange.values(),
+            *unread,
+            *(f"{servers[name].origin}: {name!r} is toolcrib itself and was left out." for name in own),
+        ),
     )
 
 
@@ -83,10 +89,25 @@ def _server(written: PlacedValues, path: KeyPath, table: object) -> ServerEntry:
     fields |= _enabled(written, path, entry) | _timeout(written, path, entry)
     if fields.get("enabled", True):
         check_transport(written, path, fields)
-    fields.pop("type", None)
+    if fields.get("transport") is not Transport.SSE:  # what others call http they may try as HTTP+SSE, too
+        fields.pop("transport", None)
     if "command" not in fields and "url" not in fields:
         raise written.error(path, f"Server {path[-1]!r} has neither a command nor a url.")
     return ServerEntry(_of_one_kind(fields), written.origin(path), _origins(written, path))
+
+
+def _unknown_type(written: PlacedValues, path: KeyPath, table: object) -> str:
+    """Why an entry is left out whose server is reached in a way that toolcrib does not know; costs only that entry."""
+    entry = _in_our_words(check_table(written, path, table))
+    if "type" not in entry:
+        return ""
+    try:
+        transport(entry["type"])
+    except Mismatch as mismatch:
+        place = written.origin((*path, next(key for key in ("type", "transport") if entry.get(key))))
+        reason = f"its type must be {mismatch.expected}, but is {show(mismatch.given)}"
+        return f"{place}: Server {path[-1]!r} was left out: {reason}."
+    return ""
 
 
 def _in_our_words(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from toolcrib.config.sections import (
     StoreConfig,
     WorkspaceConfig,
 )
-from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy, Transport
 from toolcrib.core.limits import CommonLimits, Rate
 from toolcrib.core.offers import SecurityLevel
 
@@ -113,6 +113,10 @@ class ServerConfig:
     ] = field(default_factory=dict)
     cwd: Annotated[str | None, prefer(readers.some_text, goes_with="command", http_level=_SYSTEM)] = None
     url: Annotated[str | None, prefer(readers.address, mask=Secrecy.ADDRESS, http_level=_SYSTEM)] = None
+    transport: Annotated[
+        Transport | None, prefer(readers.transport, name="type", goes_with="url", http_level=_SYSTEM)
+    ] = None
+    """How a server behind a ``url`` is spoken to; ``None``: Streamable HTTP, or HTTP+SSE if it refuses that."""
     headers: Annotated[
         Mapping[str, str],
         prefer(readers.text_map, goes_with="url", is_secret=True, mask=Secrecy.ENTRIES, http_level=_SYSTEM),
@@ -295,7 +299,8 @@ def identity_hash(server: ServerConfig) -> str:
 def config_hash(server: ServerConfig) -> str:
     """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
     asked = ("relay",) if server.relay != RELAYABLE else ()  # servers hide tools from clients that cannot be asked
-    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers", *asked)
+    spoken = ("transport",) if server.transport else ()
+    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers", *asked, *spoken)
 
 
 def _hash_of(server: ServerConfig, *names: str) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from toolcrib.config import values as readers
-from toolcrib.config.keys import Key, keys_of, prefer
+from toolcrib.config.keys import Key, keys_of
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.config.positions import KeyPath, PlacedValues, dotted
 from toolcrib.config.sections import (
@@ -18,12 +17,9 @@ from toolcrib.config.sections import (
 )
 from toolcrib.config.values import Mismatch, Reader, kind, show
 from toolcrib.core.errors import ConfigError, did_you_mean
+from toolcrib.core.kinds import Transport
 
-STDIO_TYPES = ("stdio", "local")
-HTTP_TYPES = ("http", "streamable-http", "streamable_http", "streamableHttp")
-
-
-SERVER_KEYS: Mapping[str, Key] = {"type": prefer(readers.text, name="type", field="type"), **keys_of(ServerConfig)}
+SERVER_KEYS: Mapping[str, Key] = keys_of(ServerConfig)
 LOST_WITH: Mapping[str, tuple[str, ...]] = {
     kind: tuple(name for name, key in SERVER_KEYS.items() if other in (name, key.goes_with))
     for kind, other in (("url", "command"), ("command", "url"))
@@ -145,20 +141,14 @@ def _words(words: Collection[str]) -> str:
 
 
 def check_transport(written: PlacedValues, path: KeyPath, fields: dict[str, Any]) -> None:
-    """Refuse a server with both a command and a url, and a ``type`` that does not fit; ``type`` is taken out."""
-    name, wanted = path[-1], fields.pop("type", None)
+    """Refuse a server with both a command and a url, and a ``type`` that does not fit; that of a command is known."""
+    name, wanted = path[-1], fields.get("transport")
     if "command" in fields and "url" in fields:
         raise written.error((*path, "url"), f"Server {name!r} has both a command and a url.", "Keep one of them.")
     if wanted is None:
         return
-    place = (*path, "type")
-    if wanted == "sse":
-        raise written.error(place, f"Server {name!r}: the HTTP+SSE transport is retired.", _RETIRED)
-    if wanted not in (*STDIO_TYPES, *HTTP_TYPES):
-        raise written.error(place, f"Server {name!r} has the unknown type {wanted!r}.", "Write stdio or http.")
-    needed = "command" if wanted in STDIO_TYPES else "url"
+    needed = "command" if wanted is Transport.STDIO else "url"
     if needed not in fields:
-        raise written.error(place, f"Server {name!r} is of type {wanted!r} but has no {needed}.")
-
-
-_RETIRED = "Use the server's Streamable HTTP address, often the same one with /mcp in place of /sse, and type http."
+        raise written.error((*path, "type"), f"Server {name!r} is of type {wanted.value!r} but has no {needed}.")
+    if wanted is Transport.STDIO:
+        del fields["transport"]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolcrib.core.kinds import Transport
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import META_TOOLS, is_tool_name
 from toolcrib.core.offers import SecurityLevel
@@ -256,6 +257,26 @@ def one_of(*words: str) -> Reader:
     return read_word
 
 
+_TRANSPORTS = {
+    "stdio": Transport.STDIO,
+    "local": Transport.STDIO,
+    "http": Transport.HTTP,
+    "streamablehttp": Transport.HTTP,
+    "streamable": Transport.HTTP,
+    "remote": Transport.HTTP,
+    "sse": Transport.SSE,
+}
+"""The words that programs have for the same, without what they put between their parts."""
+
+
+def transport(value: object) -> Transport:
+    """How a server is spoken to, in anybody's spelling."""
+    known = _TRANSPORTS.get(re.sub("[-_]", "", value).lower()) if isinstance(value, str) else None
+    if known is None:
+        raise Mismatch("one of " + ", ".join(f'"{word}"' for word in Transport), value)
+    return known
+
+
 def map_of(read: Reader, expected: str) -> Reader:
     """A reader for tables whose every value ``read`` accepts."""
 
@@ -307,7 +328,7 @@ def as_written(value: Any) -> Any:
     """A value that was read, as a file or JSON has it."""
     if isinstance(value, tuple):
         return list(value)
-    if isinstance(value, Rate):
+    if isinstance(value, Rate | Transport):
         return str(value)
     return dict(value) if isinstance(value, Mapping) else value
 

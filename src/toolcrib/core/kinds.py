@@ -38,6 +38,16 @@ class HoldReason(StrEnum):
     TOO_MANY = "it is new, and its server has shown so many tools that no more are accepted unasked"
 
 
+class Transport(StrEnum):
+    """How messages reach a server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    """Streamable HTTP, since 2025-03-26."""
+    SSE = "sse"
+    """HTTP+SSE, of 2024-11-05: answers come on one standing stream."""
+
+
 class DiscoveryStatus(StrEnum):
     """What came of asking a server for its tools."""
 

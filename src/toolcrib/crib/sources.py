@@ -18,7 +18,7 @@ from toolcrib.core import links
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
-from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
+from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode, Transport
 from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
 from toolcrib.core.offers import RequestKind, Tool
@@ -283,6 +283,8 @@ class SourceMaker:
             idle_timeout_s=server.idle_timeout_s,
             redactor=self._redactor(server),
         )
+        if server.url is not None and server.transport is None:
+            settings = replace(settings, fallback=self._dialler(replace(server, transport=Transport.SSE)))
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
         is_http = server.url is not None
         return McpSource(server.name, supervisor, offer, is_http=is_http, helpers=self.helpers, handed=self.links)
@@ -311,9 +313,14 @@ class SourceMaker:
             if resolved.command is not None:
                 spec = self._placed(await self.bounds.around(self._process(resolved), resolved))
                 return await StdioLink.open(self.spawner, spec, events, self._tasks)
+            network = Network.of(self._around.env)
+            if resolved.transport is Transport.SSE:
+                from toolcrib.sources.mcp.sse_link import SseLink
+
+                return await SseLink.open(resolved, events, self._tasks, network)
             from toolcrib.sources.mcp.http_link import HttpLink
 
-            return await HttpLink.open(resolved, events, self._tasks, Network.of(self._around.env))
+            return await HttpLink.open(resolved, events, self._tasks, network)
 
         return dial
 

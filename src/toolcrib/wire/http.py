@@ -193,7 +193,10 @@ class SseParser:
         self._limit = limit
         self._unfinished: list[bytes] = []
         self._data: list[bytes] = []
+        self._name = b""
         self._size = 0
+        self.endpoint = b""
+        """The data of the event of that name, the first one of an HTTP+SSE stream; it is no message."""
         self.last_id = ""
         self.retry_ms: int | None = None
 
@@ -216,11 +219,16 @@ class SseParser:
         """The data of the event that a blank ``line`` ends, nothing otherwise."""
         if not line:
             data, self._data, self._size = b"\n".join(self._data), [], sum(map(len, self._unfinished))
+            name, self._name = self._name, b""
+            if name == b"endpoint":
+                self.endpoint, data = self.endpoint or data, b""
             return data
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
             self._data.append(value)
+        elif field == b"event":
+            self._name = value
         elif field == b"id":
             self.last_id = value.decode(errors="replace")
         elif field == b"retry" and value.isdigit() and len(value) <= RETRY_DIGITS:

@@ -9,6 +9,7 @@ from toolcrib.config.foreign.references import ForeignDialect, ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import Transport
 from toolcrib.stores.foreign import read_document
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -50,7 +51,7 @@ def test_claude_desktop():
 
 
 def test_claude_code():
-    """The user's servers and a project's; what runs a command is not taken over; SSE is left out."""
+    """The user's servers and a project's; what runs a command is not taken over; the transport is."""
     found = read("claude.json", "claude-code")
 
     assert configs(found) == {
@@ -58,12 +59,11 @@ def test_claude_code():
         "tickets": ServerConfig(
             "tickets", url="https://tickets.example/mcp", headers={"Authorization": "Bearer ${TICKETS_TOKEN}"}
         ),
-        "legacy": None,
+        "legacy": ServerConfig("legacy", url="https://legacy.example/sse", transport=Transport.SSE),
         "pages": ServerConfig("pages", command="node", args=("/work/site/pages.js",), enabled=False),
     }
     assert found["pages"].scope == "/work/site"
     assert "headersHelper runs a command" in notes(found, "tickets")
-    assert "retired HTTP+SSE transport" in found["legacy"].left_out
 
 
 def test_cursor():

@@ -22,8 +22,8 @@ from toolcrib.config.foreign.references import (
 )
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.secrets import looks_secret
-from toolcrib.config.tables import HTTP_TYPES, STDIO_TYPES
-from toolcrib.core.kinds import Policy
+from toolcrib.config.values import Mismatch, transport
+from toolcrib.core.kinds import Policy, Transport
 from toolcrib.core.names import to_server_name
 
 TRUSTING = (
@@ -129,11 +129,6 @@ Entry = Mapping[str, Any]
 _URLS = ("url", "serverUrl", "httpUrl", "uri", "baseUrl")
 _TYPES = ("type", "transport", "transportType")
 _HELPERS = ("headersHelper", "http_headers_helper", "apiKeyHelper", "awsAuthRefresh")
-_SSE = re.compile(r"/sse/?(?:$|\?)")
-_RETIRED = (
-    "it uses the retired HTTP+SSE transport; use its Streamable HTTP address, often the same one with /mcp in place "
-    "of /sse"
-)
 
 
 class Unusable(Exception):
@@ -187,11 +182,12 @@ class _Reading:
     def _connection(self) -> dict[str, Any]:
         url = next((self._entry[key] for key in _URLS if self._entry.get(key)), None)
         kind = str(next((self._entry[key] for key in _TYPES if self._entry.get(key)), ""))
-        _refuse_transport(kind, url, self._entry)
-        if url is not None and "command" in self._entry and kind in STDIO_TYPES:
+        spoken = _transport(kind, url, self._entry)
+        if url is not None and "command" in self._entry and spoken is Transport.STDIO:
             url = None
         if url is not None:
-            return {"url": self._url(url), "headers": self._headers()}
+            by_sse = {"transport": spoken} if spoken is Transport.SSE else {}
+            return {"url": self._url(url), "headers": self._headers(), **by_sse}
         return self._process()
 
     def _url(self, url: object) -> str:
@@ -247,14 +243,14 @@ class _Reading:
             yield f"Not taken over: {', '.join(sorted(others))}."
 
 
-def _refuse_transport(kind: str, url: object, entry: Entry) -> None:
-    known = (*STDIO_TYPES, *HTTP_TYPES, "remote", "streamablehttp", "streamable", "")
-    if kind == "sse" or (not kind and "httpUrl" not in entry and isinstance(url, str) and _SSE.search(url)):
-        raise Unusable(_RETIRED)
+def _transport(kind: str, url: object, entry: Entry) -> Transport | None:
+    """How the other program reaches the server; ``None`` if it does not say."""
     if kind in ("ws", "websocket") or "tcp" in entry or (isinstance(url, str) and url.startswith(("ws:", "wss:"))):
         raise Unusable("toolcrib does not speak WebSocket; use stdio or Streamable HTTP")
-    if kind not in known:
-        raise Unusable(f"toolcrib does not know the transport {kind!r}")
+    try:
+        return transport(kind) if kind else None
+    except Mismatch:
+        raise Unusable(f"toolcrib does not know the transport {kind!r}") from None
 
 
 def _flattened(entry: dict[str, Any]) -> dict[str, Any]:

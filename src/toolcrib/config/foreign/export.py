@@ -51,7 +51,7 @@ def _vscode(server: ServerConfig) -> dict[str, Any]:
     """VS Code writes ``${env:X}``; it knows no defaults, no timeout and no switch."""
     kept = ("type", "url", "command", "args", "env", "cwd", "headers")
     entry = {key: value for key, value in mcp_entry(server).items() if key in kept}
-    return {"type": "http" if server.url else "stdio", **_mapped(entry)}
+    return {"type": "stdio", **_mapped(entry)}
 
 
 def _mapped(value: Any) -> Any:

@@ -73,12 +73,19 @@ class AttemptFailed(Exception):
         facts = {key: details[key] for key in FACTS if key in details}
         self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains, hint, facts)
         self.is_final = isinstance(error, ConfigError | TimeoutError) or details.get("final") is True
+        said = error.data if isinstance(error, RemoteError) and isinstance(error.data, Mapping) else {}
+        self.is_refused_post = isinstance(error, RemoteError) and _is_refusal({**details, **said}.get("http_status"))
+        """Whether the server does not take messages in this way: one of the first HTTP transport may be there."""
         self.died_of_discover = (
             isinstance(error, ConnectionLost)
             and phase != "starting"
             and details.get("phase") not in UNREACHABLE
             and eras.first_step(remembered) is eras.ProbeStep.DISCOVER
         )
+
+
+def _is_refusal(status: object) -> bool:
+    return isinstance(status, int) and 400 <= status < 500
 
 
 def _reason(error: Exception, remains: ExitTrace, timeout_s: float) -> str:

@@ -17,7 +17,7 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.answer_stream import AnswerStream, StreamCut
 from toolcrib.sources.mcp.attribution import Attribution
-from toolcrib.sources.mcp.http_status import check_status
+from toolcrib.sources.mcp.http_status import NOTICE_TIMEOUT_S, check_status, discard, is_stream, standing_headers
 from toolcrib.sources.mcp.link import (
     ANY_URI,
     UNREACHABLE,
@@ -34,20 +34,12 @@ from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_noti
 LISTEN = "subscriptions/listen"
 NOBODY = (0,)
 """The ids of no call: what belongs to it does not end with one."""
-EVENT_STREAM = b"text/event-stream"
 RESUMPTIONS_MAX = 10
 HEADS_MAX = 256
 LAST_ANSWERS_S = 30.0
-NOTICE_TIMEOUT_S = 5.0
 REOPEN_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 LONG_LIVED_S = 60.0
 """A stream that lasted this long ended for no bad reason: the next one is opened soon."""
-
-_FIXED = [
-    (b"content-type", b"application/json"),
-    (b"accept", b"application/json, text/event-stream"),
-    (b"user-agent", b"toolcrib"),
-]
 
 
 class HttpLink:
@@ -100,8 +92,7 @@ class HttpLink:
         return self._next_id
 
     def _encode_head(self, method: str, more: list[tuple[bytes, bytes]] | None = None) -> bytes:
-        is_named = any(name.lower() == b"user-agent" for name, _ in self._own)
-        lines = [*(_FIXED[:-1] if is_named else _FIXED), *self._own]
+        lines = standing_headers(self._own)
         if self._version:
             lines.append((b"mcp-protocol-version", self._version.encode()))
         if self._session is not None:
@@ -182,14 +173,14 @@ class HttpLink:
             await asyncio.sleep(stream.resume_delay_s)
             head = self._encode_head("GET", [(b"last-event-id", stream.resume_from.encode())])
             with contextlib.suppress(StreamCut, HttpFailure), stream.cut_when_answered():
-                if not _is_stream(await self._pool.exchange(head, b"", self._chooser(question, stream))):
+                if not is_stream(await self._pool.exchange(head, b"", self._chooser(question, stream))):
                     return
 
     def _chooser(self, question: ServerRequest, stream: AnswerStream) -> Choose:
         def choose(response: Response) -> Receive | None:
             self._heard_at = self._loop.time()
             self._note_session(question, response)
-            return receive if _is_stream(response) else None
+            return receive if is_stream(response) else None
 
         def receive(chunk: bytes) -> None:
             self._heard_at = self._loop.time()
@@ -208,7 +199,10 @@ class HttpLink:
             raise ProtocolError(f"The server answered {question.method} with something that is no JSON-RPC message.")
         if message.result is not UNSET:
             return message.result
-        raise to_remote_error(b"{}" if message.error is UNSET else message.error)
+        error = to_remote_error(b"{}" if message.error is UNSET else message.error)
+        if question.method == "initialize":
+            error.details["http_status"] = response.status  # many a 404 has an "error" in its body, and is none of MCP
+        raise error
 
     def _note_session(self, question: ServerRequest, response: Response) -> None:
         if question.method == "initialize":
@@ -275,7 +269,7 @@ class HttpLink:
             self._heard_at = self._loop.time()
             if answered is not None:
                 answered.set()
-            return _discard
+            return discard
 
         with contextlib.suppress(ToolcribError, TimeoutError):
             async with asyncio.timeout(NOTICE_TIMEOUT_S):
@@ -310,7 +304,7 @@ class HttpLink:
             except SourceUnavailable:
                 pass
             else:
-                if not _is_stream(response) and (response.status < 500 or not was_offered):
+                if not is_stream(response) and (response.status < 500 or not was_offered):
                     return
                 was_offered = True
             short_lived = 0 if self._loop.time() - began >= LONG_LIVED_S else short_lived + 1
@@ -326,7 +320,7 @@ class HttpLink:
             if self._former is not None:
                 self._former.cancel()
                 self._former = None
-            if is_reopened and _is_stream(response):
+            if is_reopened and is_stream(response):
                 self._events.tools_changed()
                 self._events.updated(ANY_URI)
             return follow(response)
@@ -361,14 +355,6 @@ class HttpLink:
             with contextlib.suppress(ToolcribError):
                 async with asyncio.timeout(1.0):
                     await self._pool.exchange(self._encode_head("DELETE"), b"")
-
-
-def _discard(chunk: bytes) -> None:
-    """The default receiver: drops the data."""
-
-
-def _is_stream(response: Response) -> bool:
-    return response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM)
 
 
 def _decode(body: bytes) -> Outbound | None:

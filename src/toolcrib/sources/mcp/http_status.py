@@ -1,4 +1,6 @@
-"""What an HTTP status says about a server, in words a person can act on."""
+"""What every link over HTTP sends along and looks at: headers, kinds of answers, and statuses in words that help."""
+
+from collections.abc import Sequence
 
 from msgspec import UNSET
 
@@ -9,6 +11,28 @@ from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound
 
 HTTP_OK = range(200, 300)
 RETRY_DIGITS = 6
+EVENT_STREAM = b"text/event-stream"
+NOTICE_TIMEOUT_S = 5.0
+"""How long something may take that has no answer of interest."""
+USER_AGENT = b"user-agent", b"toolcrib"
+
+HeaderLines = Sequence[tuple[bytes, bytes]]
+_FIXED = [(b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream")]
+
+
+def standing_headers(own: HeaderLines) -> list[tuple[bytes, bytes]]:
+    """What each request carries, with the user's own headers; they may name another user agent."""
+    is_named = any(name.lower() == USER_AGENT[0] for name, _ in own)
+    return [*_FIXED, *(() if is_named else (USER_AGENT,)), *own]
+
+
+def is_stream(response: Response) -> bool:
+    """Whether the body of an answer is a stream of events."""
+    return response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM)
+
+
+def discard(chunk: bytes) -> None:
+    """Takes the pieces of a body that nobody wants."""
 
 
 def check_status(server: ServerConfig, method: str, response: Response, message: Outbound | None) -> None:

@@ -103,7 +103,8 @@ class Link(Protocol):
     """A connection to one server."""
 
     discover_patience_s: float
-    """How long a server may take to answer a first question it need not know; one on a pipe may just ignore it."""
+    """How long a server may take to answer a first question it need not know; one on a pipe may just ignore it. Zero:
+    over this transport it cannot know it, and is not asked."""
 
     @property
     def is_open(self) -> bool:

@@ -55,7 +55,7 @@ _object_of = msgspec.json.Decoder(dict[str, Any])
 
 async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agreement:
     """Walk the table until both sides speak the same era; begins with what was remembered."""
-    step = eras.first_step(remembered)
+    step = eras.first_step(remembered) if link.discover_patience_s else ProbeStep.INITIALIZE
     refusal: RemoteError | None = None
     while True:
         try:

@@ -1,4 +1,5 @@
-"""A link to a server that runs as a child process: newline-delimited JSON over its pipes."""
+"""Links over one stream of messages each way; and the one to a server that runs as a child process, which has them as
+newline-delimited JSON over its pipes."""
 
 import asyncio
 import contextlib
@@ -35,10 +36,11 @@ _ANSWER = re.compile(rb'"(?:result|error)"\s*:')
 NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 
 
-class StdioLink:
-    """Many questions at once over one pair of pipes: one reader, a table of futures, no task per message."""
+class StreamLink:
+    """Many questions at once over one stream: one reader, a table of futures. How a message is sent is left open."""
 
-    discover_patience_s = 3.0
+    gone = "The connection has ended."
+    """What is said to those who still wait when it ends."""
 
     def __init__(self, events: LinkEvents, tasks: TaskScope) -> None:
         self._events = events
@@ -47,11 +49,8 @@ class StdioLink:
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, tuple[asyncio.Future[Raw], ServerRequest]] = {}
         self._attribution = Attribution()
-        self._transport: StdioTransport | None = None
-        self._outbox: list[ServerRequest] = []
         self._next_id = 0
         self._version = ""
-        self._exit: ExitReport | None = None
         self._lost = False
         self.is_open = False
         """Whether the process is there and listening."""
@@ -63,14 +62,6 @@ class StdioLink:
         self._noise_told_at = -NOISE_PAUSE_S
         self._notices = 0
         self._notice_second = 0.0
-
-    @classmethod
-    async def open(cls, spawner: Spawner, spec: ProcessSpec, events: LinkEvents, tasks: TaskScope) -> "StdioLink":
-        """Start the server's process."""
-        link = cls(events, tasks)
-        link._transport = await open_stdio(spawner, spec, link)
-        link.is_open = not link._lost
-        return link
 
     @property
     def is_busy(self) -> bool:
@@ -84,14 +75,14 @@ class StdioLink:
 
     async def ask(self, question: ServerRequest) -> Raw:
         """Send the question and wait for its answer; giving up tells the server."""
-        if self._transport is None or self._lost:
-            raise ConnectionLost("The server's process has ended.")
+        if self._lost:
+            raise ConnectionLost(self.gone)
         future: asyncio.Future[Raw] = self._loop.create_future()
         self._pending[question.id] = future, question
         try:
             self._hand_over(question)
             if len(question.params) > LARGE_BYTES:
-                await self._drain(self._transport, question)
+                await self._drain(question)
             return await future
         except asyncio.CancelledError:
             self._give_up(question)
@@ -101,38 +92,16 @@ class StdioLink:
             if self._asking.running:
                 self._asking.end(question.id)
 
-    async def _drain(self, transport: StdioTransport, question: ServerRequest) -> None:
-        """Wait until the server has taken most of it; if it goes away meanwhile, what it got is not known."""
-        try:
-            await transport.drain()
-        except SourceUnavailable as error:
-            self._refute(question.id, ConnectionLost(error.message, details=error.details))
-
     def _hand_over(self, question: ServerRequest) -> None:
-        """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
-        self._outbox.append(question)
-        if len(self._pending) == 1:
-            self._flush()
-        elif len(self._outbox) == 1:
-            self._loop.call_soon(self._flush)
+        """Send a question, now or soon; a failure ends it by ``_refute``."""
+        raise NotImplementedError
 
-    def _flush(self) -> None:
-        questions, self._outbox = self._outbox, []
-        if not questions or self._transport is None or self._lost:
-            return
-        lines = [encode_request(question.id, question.method, question.params) for question in questions]
-        try:
-            self._transport.send(b"\n".join(lines))
-        except SourceUnavailable as error:
-            self._fail(questions, error)
-            return
-        for question in questions:
-            question.sent = True
+    def _write(self, message: bytes) -> None:
+        """Send a message without waiting for an answer; errors of an ended server are ignored."""
+        raise NotImplementedError
 
-    def _fail(self, questions: list[ServerRequest], error: SourceUnavailable) -> None:
-        """What could not be sent is lost, and known not to have reached the server."""
-        for question in questions:
-            self._refute(question.id, ConnectionLost(error.message, details=error.details))
+    async def _drain(self, question: ServerRequest) -> None:
+        """Wait until the server has taken most of a large question."""
 
     def _refute(self, request_id: int, error: ToolcribError) -> None:
         """End a request that is still waiting with an error."""
@@ -150,12 +119,6 @@ class StdioLink:
         """Send a notification."""
         self._write(encode_notification(method, params))
 
-    def _write(self, message: bytes) -> None:
-        """Send a message without waiting for an answer; errors of an ended server are ignored."""
-        if self._transport is not None and not self._lost:
-            with contextlib.suppress(SourceUnavailable):
-                self._transport.send(message)
-
     def agree(self, version: str) -> None:
         """Remember the revision; frames look the same in all of them."""
         self._version = version
@@ -168,28 +131,6 @@ class StdioLink:
         self._write(encode_request(self._listening, "subscriptions/listen", params))
         if former:  # only now, so that nothing is missed in between
             self.tell(relay.CANCELLED, encode({"requestId": former}))
-
-    def remains(self) -> ExitTrace:
-        """The exit code, the last lines of stderr, and how much noise was on stdout."""
-        transport = self._transport
-        if transport is None:
-            return ExitTrace()
-        exit_code = self._exit.code if self._exit is not None else None
-        stderr = [self._events.redactor.text(line) for line in transport.stderr.lines(20)]
-        return ExitTrace(
-            transport.pid,
-            exit_code,
-            stderr,
-            transport.noise_count,
-            tuple(self._noise),
-            self._heard_at,
-            transport.isolation,
-        )
-
-    async def close(self) -> None:
-        """Stop the process and everything it started."""
-        if self._transport is not None:
-            await self._transport.close()
 
     def message_received(self, line: bytes) -> None:
         """Take one line of the server's stdout."""
@@ -289,9 +230,97 @@ class StdioLink:
             self._noise_told_at = now
             self._events.noise(shown)
 
-    def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
-        """Fail everything that waits, and tell the owner."""
-        self._lost, self._exit, self.is_open = True, exit, False
+    def _end(self) -> None:
+        """The stream is gone: fail everything that waits, and tell the owner."""
+        self._lost, self.is_open = True, False
         for request_id in list(self._pending):
-            self._refute(request_id, ConnectionLost("The server's process ended."))
+            self._refute(request_id, ConnectionLost(self.gone))
         self._events.lost()
+
+
+class StdioLink(StreamLink):
+    """A server that runs as a child process; what is asked in one turn of the loop goes out together, no task each."""
+
+    discover_patience_s = 3.0
+    gone = "The server's process ended."
+
+    def __init__(self, events: LinkEvents, tasks: TaskScope) -> None:
+        super().__init__(events, tasks)
+        self._transport: StdioTransport | None = None
+        self._outbox: list[ServerRequest] = []
+        self._exit: ExitReport | None = None
+
+    @classmethod
+    async def open(cls, spawner: Spawner, spec: ProcessSpec, events: LinkEvents, tasks: TaskScope) -> "StdioLink":
+        """Start the server's process."""
+        link = cls(events, tasks)
+        link._transport = await open_stdio(spawner, spec, link)
+        link.is_open = not link._lost
+        return link
+
+    async def _drain(self, question: ServerRequest) -> None:
+        """Wait until the server has taken most of it; if it goes away meanwhile, what it got is not known."""
+        try:
+            if self._transport is not None:
+                await self._transport.drain()
+        except SourceUnavailable as error:
+            self._refute(question.id, ConnectionLost(error.message, details=error.details))
+
+    def _hand_over(self, question: ServerRequest) -> None:
+        """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
+        self._outbox.append(question)
+        if len(self._pending) == 1:
+            self._flush()
+        elif len(self._outbox) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        questions, self._outbox = self._outbox, []
+        if not questions or self._transport is None or self._lost:
+            return
+        lines = [encode_request(question.id, question.method, question.params) for question in questions]
+        try:
+            self._transport.send(b"\n".join(lines))
+        except SourceUnavailable as error:
+            self._fail(questions, error)
+            return
+        for question in questions:
+            question.sent = True
+
+    def _fail(self, questions: list[ServerRequest], error: SourceUnavailable) -> None:
+        """What could not be sent is lost, and known not to have reached the server."""
+        for question in questions:
+            self._refute(question.id, ConnectionLost(error.message, details=error.details))
+
+    def _write(self, message: bytes) -> None:
+        """Send a message without waiting for an answer; errors of an ended server are ignored."""
+        if self._transport is not None and not self._lost:
+            with contextlib.suppress(SourceUnavailable):
+                self._transport.send(message)
+
+    def remains(self) -> ExitTrace:
+        """The exit code, the last lines of stderr, and how much noise was on stdout."""
+        transport = self._transport
+        if transport is None:
+            return ExitTrace()
+        exit_code = self._exit.code if self._exit is not None else None
+        stderr = [self._events.redactor.text(line) for line in transport.stderr.lines(20)]
+        return ExitTrace(
+            transport.pid,
+            exit_code,
+            stderr,
+            transport.noise_count,
+            tuple(self._noise),
+            self._heard_at,
+            transport.isolation,
+        )
+
+    async def close(self) -> None:
+        """Stop the process and everything it started."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
+        """Note how the process ended."""
+        self._exit = exit
+        self._end()

@@ -40,6 +40,8 @@ class SupervisorSettings:
     idle_timeout_s: float = 600.0
     redactor: Redactor = NO_SECRETS
     """Takes the secrets out of everything the server says."""
+    fallback: "Dial | None" = None
+    """Another way to the server, for one that refuses messages on the first; kept as long as it works."""
 
 
 SERVER_NOISE = "server.noise"
@@ -74,6 +76,7 @@ class Supervisor:
     ) -> None:
         self.server = server
         self._dial, self._offer, self._settings, self._emit = dial, offer, settings, emit
+        self._first_dial = dial
         self._loop = asyncio.get_running_loop()
         self._state = _State()
         self.comeback = Comeback()
@@ -271,13 +274,26 @@ class Supervisor:
         return autopsy.explain(self.server, trouble, attempts=attempts, redactor=self._settings.redactor)
 
     async def _attempt(self) -> Link:
-        """One try; a server that dies of an unknown first question is asked again in the old way at once."""
+        """One try; a server that dies of an unknown first question is asked again in the old way at once, and one that
+        takes no messages in this way in the other one."""
         try:
             return await self._connect_and_agree(self.remembered)
         except AttemptFailed as failed:
-            if not failed.died_of_discover:
+            if failed.died_of_discover:
+                return await self._connect_and_agree(eras.LATEST_HANDSHAKE)
+            other = self._settings.fallback if self._dial is self._first_dial else self._first_dial
+            if other is None or not failed.is_refused_post:
                 raise
-            return await self._connect_and_agree(eras.LATEST_HANDSHAKE)
+            return await self._attempt_by(other, failed)
+
+    async def _attempt_by(self, other: Dial, failed: AttemptFailed) -> Link:
+        """Try the other way, and stay with it; if it is none either, the first failure is the one to tell of."""
+        self._dial = other
+        try:
+            return await self._connect_and_agree(self.remembered)
+        except AttemptFailed:
+            self._dial = self._first_dial
+            raise failed from None
 
     async def _connect_and_agree(self, remembered: str) -> Link:
         link: Link | None = None
