@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from toolcrib.config.model import ServerConfig
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import (
     ConnectionLost,
     ProtocolError,
@@ -272,7 +273,7 @@ async def test_progress_logs_questions_and_news_pass():
             server.say({"jsonrpc": "2.0", "id": 1, "result": {"roots": message["result"]}})
 
     async with opened(SseServer(chatty)) as linked:
-        answer = await linked.ask(channel=channel)
+        answer = await linked.ask(channel=channel, caller=Caller("me"))
 
         assert answer == {"roots": {"roots": []}}
         assert [method for method, _ in channel.told] == ["notifications/progress", "notifications/message"]
