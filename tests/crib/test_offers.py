@@ -13,7 +13,7 @@ from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.sections import ProfileConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import DefinitionError
-from toolcrib.core.kinds import DiscoveryStatus, Policy
+from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
 from toolcrib.core.offers import (
     Offer,
     OfferKind,
@@ -32,6 +32,7 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.window import Profiles
 from toolcrib.sources.native.functions import define
+from toolcrib.testing import FakeSource, memory_crib
 
 GREET = other_from_mcp(
     OfferKind.PROMPT,
@@ -258,3 +259,52 @@ def test_no_tool_can_be_taken_for_another_kind(name: str):
         define(lambda: "", name=name, description="Takes another's place.")
 
     assert define(lambda: "", name=name.replace(" ", "_"), description="Is itself.").tool.name
+
+
+KINDS = [RequestKind.CALL, RequestKind.READ, RequestKind.GET, RequestKind.COMPLETE]
+
+
+async def ask_unlisted(kind, *sources, config=None, prefix=False):
+    async with memory_crib(*sources, config=config, prefix=prefix) as made:
+        await made.crib.current()
+        return await made.crib.run(made.crib.request("memo://x", {}, kind=kind))
+
+
+class Mute(FakeSource):
+    """A server that answers whatever it is asked, and lists nothing of it."""
+
+    async def answer(self, call: Request) -> Result:
+        return Result({"asked": call.target})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_the_only_server_does_not_list_is_still_its_to_answer(kind: RequestKind):
+    """Where its names are kept, nobody else can be meant."""
+    result = await ask_unlisted(kind, Mute("srv"))
+
+    assert result.mcp == {"asked": "memo://x"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("sources", "config", "prefix"),
+    [
+        ([Mute("srv"), Mute("other")], None, False),
+        ([Mute("srv")], None, True),
+        ([Mute("srv")], Config(security=SecurityConfig(policies={"memo:*": Policy.DISABLE})), False),
+        ([Mute("srv")], Config(security=SecurityConfig(pins=PinMode.STRICT)), False),
+    ],
+    ids=["two servers", "prefixed", "disabled", "strict pins"],
+)
+async def test_what_no_list_contains_is_refused_where_it_could_go_around_something(kind, sources, config, prefix):
+    """It is not sent to anybody."""
+    result = await ask_unlisted(kind, *sources, config=config, prefix=prefix)
+
+    assert result.error.code == "TOOL_NOT_FOUND"
+
+
+async def test_a_server_that_lists_tools_is_called_by_no_other_name():
+    """What is not in its list has no definition that anybody could have looked at."""
+    result = await ask_unlisted(RequestKind.CALL, Mute("srv", ["work"]))
+
+    assert result.error.code == "TOOL_NOT_FOUND"

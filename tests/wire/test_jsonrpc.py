@@ -181,7 +181,7 @@ def test_an_encoded_request_is_a_request(request_id, params):
 
 def test_an_encoded_notification_has_no_id():
     """Notifications are told from requests by that alone."""
-    assert decode_inbound(encode_notification("notifications/x")) == Inbound("2.0", UNSET, "notifications/x", {})
+    assert decode_inbound(encode_notification("notifications/x")) == Inbound("2.0", UNSET, "notifications/x", UNSET)
 
 
 @given(IDS, OBJECTS)

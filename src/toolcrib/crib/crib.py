@@ -296,8 +296,9 @@ class Crib:
         return Result.failed(error)
 
     def handed_out(self, call: Request) -> Route | None:
-        """Where a resource is read that no list contains, by a caller who was given its link in a result."""
-        return None if self._finder is None else self._finder.handed_out(call)
+        """Where a resource is read that no list contains: by a caller who was given its link in a result, or of a
+        server that lists none."""
+        return None if self._finder is None else self._finder.handed_out(call) or self._finder.undescribed(call)
 
     async def _find_step(self, call: Request) -> tuple[str, Step]:
         """The layers for an offer that is asked for the first time, composed once."""
@@ -314,7 +315,7 @@ class Crib:
             if len(self._concrete) >= CONCRETE_MAX:
                 self._concrete.clear()
             self._concrete[call.name] = found
-        else:
+        elif self.catalog.find(call.kind, call.name) is not None:  # of other names there can be any number
             self._steps[call.kind][call.name] = found
         return found
 

@@ -1,6 +1,7 @@
 """From the name in a call to its route: servers nobody has asked yet are asked, within the call's own time."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,9 +21,16 @@ from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, Source
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
 from toolcrib.core.names import SEPARATOR, plain_uri, split_name
-from toolcrib.core.offers import ASKED_OF, OfferKind, RequestKind, Resource
+from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, Prompt, RequestKind, Resource, ResourceTemplate, Tool
 from toolcrib.core.requests import Request
 from toolcrib.crib.servers import Parts
+
+_UNDESCRIBED: Mapping[OfferKind, type[Offer]] = {
+    OfferKind.TOOL: Tool,
+    OfferKind.RESOURCE: Resource,
+    OfferKind.TEMPLATE: ResourceTemplate,
+    OfferKind.PROMPT: Prompt,
+}
 
 
 class Finder:
@@ -58,6 +66,23 @@ class Finder:
         if shelf is None or self._fresh.quarantine.mode_of(shelf) is PinMode.STRICT:
             return None
         return self._concrete(Route("", shelf.config.name, Resource(""), shelf.source), call.name)
+
+    def undescribed(self, call: Request) -> Route | None:
+        """The way to what no list contains, where there is one server whose names are kept, and it lists nothing of
+        that kind: then there is nobody else who could be meant, and no definition that this could go around."""
+        shelf = next(iter(self._fresh.shelves.values()), None)
+        if self._parts.prefix or shelf is None or len(self._fresh.shelves) > 1 or not shelf.is_known or shelf.barred:
+            return None
+        catalog, kinds = self._catalog(), ASKED_OF[call.kind]
+        routes = (*catalog.routes.values(), *catalog.others.values())
+        is_listed = any(route.server and route.offer.kind in kinds for route in routes)
+        if is_listed or shelf.held or call.name in catalog.left_out:
+            return None
+        if self._fresh.quarantine.mode_of(shelf) is PinMode.STRICT:
+            return None
+        view = configured_view(shelf.config, self._current.security)
+        offer, policy = view(call.name, _UNDESCRIBED[kinds[0]](call.name))
+        return None if policy is Policy.DISABLE else Route(call.name, shelf.config.name, offer, shelf.source, policy)
 
     def _concrete(self, found: Route, name: str) -> Route:
         """The way to one resource of a template: what the rules say of either holds, in whatever way it is written."""
@@ -133,7 +158,7 @@ class Finder:
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        route = self._catalog().find(call.kind, name)
+        route = self._catalog().find(call.kind, name) or self.undescribed(call)
         if route is None:
             # Who may not know of all tools hears of none, so no similar name is looked for.
             catalog, may_know_all = self._catalog(), caller.grants == EVERYTHING

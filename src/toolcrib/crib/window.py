@@ -166,10 +166,6 @@ class ProfileView:
                 return mode
         return self.expose.mode
 
-    def wake(self) -> None:
-        """Wake what a session that begins will need; waits for nothing."""
-        self.crib.servers.wake()
-
     async def current(self) -> Catalog:
         """The tools, after asking those servers that must be asked."""
         await self.crib.current()

@@ -172,7 +172,9 @@ def encode_request(request_id: int, method: str, params: bytes) -> bytes:
 
 
 def encode_notification(method: str, params: bytes = b"{}") -> bytes:
-    """A notification; ``params`` is a JSON object already encoded."""
+    """A notification; ``params`` is a JSON object already encoded, left out where it says nothing."""
+    if params == b"{}":
+        return b'{"jsonrpc":"2.0","method":"%b"}' % method.encode()
     return b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (method.encode(), params)
 
 

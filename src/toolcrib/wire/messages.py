@@ -123,8 +123,10 @@ def modern_asker(method: str, params: Mapping[str, Any], header: http.Header | N
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"params._meta: {eras.META_VERSION} must be a string.")
     check_modern_version(version)
-    capabilities = meta[eras.META_CLIENT_CAPABILITIES]
-    declared, level = capabilities if isinstance(capabilities, Mapping) else {}, LogLevel(meta.get(eras.META_LOG_LEVEL))
+    capabilities, level = meta[eras.META_CLIENT_CAPABILITIES], LogLevel(meta.get(eras.META_LOG_LEVEL))
+    if not level.name and eras.META_LOG_LEVEL in meta:
+        raise RpcError(INVALID_PARAMS, f"params._meta: {eras.META_LOG_LEVEL} is one of {', '.join(LOG_LEVELS)}.")
+    declared = capabilities if isinstance(capabilities, Mapping) else {}
     return Asker(version, declared, meta.get(eras.META_CLIENT_INFO), level)
 
 

@@ -233,11 +233,7 @@ async def test_the_standing_stream_tells_of_changed_tools():
         client.made.native.unregister("add")
 
         assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
-        assert await stream.event() == {
-            "jsonrpc": "2.0",
-            "method": "notifications/tools/list_changed",
-            "params": {},
-        }
+        assert await stream.event() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
 async def test_a_second_standing_stream_takes_the_place_of_the_first():

@@ -1,5 +1,6 @@
 """The answers MCP clients get, whichever way they came in."""
 
+import asyncio
 import json
 
 import pytest
@@ -222,25 +223,21 @@ async def test_each_era_has_its_own_methods(method, handshake, modern):
     assert found == [method == "ping" or -32601, method == "server/discover" or -32601]
 
 
-async def test_a_handshake_begins_what_the_session_will_need():
-    """The list is on its way while the client is still saying hello."""
+async def test_a_greeting_waits_for_servers_nobody_has_heard_of():
+    """A client is told once what there is: what a server says of itself and can do is in it, and nothing else."""
     source = FakeSource("srv", ["a"])
+    source.instructions, source.features = "Ask first.", ("logging",)
+    source.listing.hold()
     async with memory_crib(source) as made:
-        result = json.loads(McpService(ProfileView(made.crib), IDENTITY).initialize(OLD))
+        mcp = McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "9"))
+        greeting = asyncio.ensure_future(mcp.initialize(OLD))
+        discovery = asyncio.ensure_future(mcp.respond(Inbound("2.0", 1, "server/discover"), NEW, RecordingChannel()))
         await source.listing.reached.wait()
+        source.listing.release()
+        said = [json.loads(await greeting), json.loads((await discovery)[0])["result"]]
 
-    assert result == {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {
-            "tools": {"listChanged": True},
-            "resources": {"listChanged": True, "subscribe": True},
-            "prompts": {"listChanged": True},
-            "completions": {},
-            "logging": {},
-        },
-        "serverInfo": {"name": "toolcrib", "version": "9"},
-        "instructions": "Be kind.",
-    }
+    assert [each["capabilities"] for each in said] == [{"tools": {"listChanged": True}, "logging": {}}] * 2
+    assert [each["instructions"] for each in said] == ["Ask first."] * 2
 
 
 async def test_the_channel_and_the_caller_travel_with_the_call():

@@ -339,7 +339,7 @@ async def test_a_session_is_told_of_changed_tools():
         await client.hello()
         client.made.native.register(add)
 
-        assert await client.read() == {"method": "notifications/tools/list_changed", "params": {}}
+        assert await client.read() == {"method": "notifications/tools/list_changed"}
         assert client.out.lines.empty()
 
 

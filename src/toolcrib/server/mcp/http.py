@@ -276,7 +276,11 @@ class HttpDoor:
         if session is None:
             exchange.answer(503, error_body("HTTP_TOO_MANY_SESSIONS", "Too many sessions. Try again later."))
             return
-        body = encode_result(_id(message), self._mcp.initialize(asker, session.caller))
+        self._tasks.spawn(self._greet(message, session, exchange), "mcp.initialize")
+
+    async def _greet(self, message: Inbound, session: McpSession, exchange: Exchange) -> None:
+        """Answer a handshake."""
+        body = encode_result(_id(message), await self._mcp.initialize(session.asker, session.caller))
         if self._lookups is None:
             exchange.answer(200, body, headers=((http.SESSION, session.id.encode()),))
         else:

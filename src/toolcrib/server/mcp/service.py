@@ -247,6 +247,7 @@ class McpService:
         return b"{}"
 
     async def _discover(self, asked: Asked) -> bytes:
+        await self.front.current()
         return messages.discover_result(self._greeting(asked.caller))
 
     async def _set_level(self, asked: Asked) -> bytes:
@@ -271,9 +272,10 @@ class McpService:
             client.news.unsubscribe(uri)
         return b"{}"
 
-    def initialize(self, asker: Asker, caller: Caller = LOCAL_USER) -> bytes:
-        """The answer to a handshake; a session that begins wakes what it will need."""
-        self.front.wake()
+    async def initialize(self, asker: Asker, caller: Caller = LOCAL_USER) -> bytes:
+        """The answer to a handshake. It is the only word on what there is and how to use it that the client will hear,
+        so servers nobody has heard of are waited for here instead of at the first list."""
+        await self.front.current()
         return messages.initialize_result(asker, self._greeting(caller))
 
     def _greeting(self, caller: Caller) -> messages.Greeting:

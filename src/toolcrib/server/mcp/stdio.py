@@ -62,6 +62,7 @@ class StdioDoor(asyncio.Protocol):
         self._caller = replace(caller, session=secrets.token_urlsafe(12))
         self._framer = LineFramer(MESSAGE_BYTES, self._refuse_overlong)
         self._asker: Asker | None = None
+        self._is_greeted = False
         self._running: dict[RequestId, asyncio.Task[Any]] = {}
         self._subscriptions: dict[RequestId, tuple[frozenset[str], ClientNews]] = {}
         """Which requests listen, for which changed lists, and for which resources."""
@@ -124,10 +125,10 @@ class StdioDoor(asyncio.Protocol):
         except RpcError as error:
             self.out.send(encode_error(request_id, error))
             return
-        if message.method == "initialize" and not asker.is_modern:
-            self.out.send(encode_result(request_id, self._mcp.initialize(asker, self._caller)))
-        elif request_id in self._running or request_id in self._subscriptions:
+        if request_id in self._running or request_id in self._subscriptions:
             self.out.send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
+        elif message.method == "initialize" and not asker.is_modern:
+            self._running[request_id] = self._spawn(self._greet(request_id, asker))
         elif message.method == news.LISTEN and asker.is_modern:
             self._running[request_id] = self._spawn(self._listen(message, request_id))
         else:
@@ -143,6 +144,15 @@ class StdioDoor(asyncio.Protocol):
                 return Asker("2025-03-26")
             raise RpcError(INVALID_PARAMS, "Send initialize first, or carry the protocol version in params._meta.")
         return self._asker
+
+    async def _greet(self, request_id: RequestId, asker: Asker) -> None:
+        """Answer a handshake; how the lists came to be before it is no news."""
+        try:
+            self.out.send(encode_result(request_id, await self._mcp.initialize(asker, self._caller)))
+            self._is_greeted = True
+        finally:
+            self._running.pop(request_id, None)
+            self._end_if_done()
 
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(message)
@@ -194,7 +204,7 @@ class StdioDoor(asyncio.Protocol):
     def _tell_changed(self) -> None:
         """Tell of changed lists."""
         for method in self._changes.take():
-            if self._asker is not None:
+            if self._is_greeted:
                 self.tell(method, {})
             for request_id, (wanted, _) in self._subscriptions.items():
                 if method in wanted:
