@@ -9,6 +9,7 @@ FIGURES = {
     "list": "a warm tools/list of 1,000 tools from 10 servers",
     "start": "process start to the first complete tools/list over stdio",
     "memory": "memory of the gateway with 1,000 tools",
+    "resources": "a resource of 1 MB read through the gateway: latency, reads/s and CPU per read",
     "fault": "ten servers, one of them dead or hanging",
     "front": "the HTTP server under 20,000 pipelined requests and 1,000 silent connections",
     "faults": "every store on a disk that fails, fills up, loses power or damages files, or over a line that is cut",
@@ -31,6 +32,7 @@ FIGURES = {
     "mutants": "small faults put into the modules that decide (--count, --seed): how many do the tests notice?",
     "validation": "gaps of the event loop while costly values are checked",
     "interaction": "the official SDK's interaction tests (--data), directly and through toolcrib",
+    "foreign": "real servers that no test uses, asked directly and through toolcrib (--only): field by field",
 }
 
 

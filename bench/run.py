@@ -16,6 +16,7 @@ from bench.figures import (
     durability,
     fault,
     faults,
+    foreign,
     front,
     help_page,
     interaction,
@@ -29,6 +30,7 @@ from bench.figures import (
     mutants,
     pgkb,
     register,
+    resources,
     shared,
     start,
     suites,
@@ -44,6 +46,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "list": listing.measure,
     "start": start.measure,
     "memory": memory.measure,
+    "resources": resources.measure,
     "fault": fault.measure,
     "faults": faults.measure,
     "front": front.measure,
@@ -66,6 +69,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "attack": attack.measure,
     "validation": validation.measure,
     "interaction": interaction.measure,
+    "foreign": foreign.measure,
 }
 
 

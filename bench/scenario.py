@@ -21,6 +21,7 @@ class Shape:
     tools: int  # of each server
     back: str = "stdio"
     fragile: str = ""  # the name of the server that ``Scenario.strike`` breaks; a stdio one
+    pages: int = 0  # resources of each server, 1 MB each
 
     @property
     def names(self) -> list[str]:
@@ -68,11 +69,18 @@ class Scenario:
 
     def _describe(self, name: str) -> dict[str, Any]:
         mood = [str(self.dir / "mood")] if name == self.shape.fragile else []
-        return {"command": sys.executable, "args": [str(BACKENDS / "echo_stdio.py"), str(self.shape.tools), *mood]}
+        counts = [str(self.shape.tools), str(self.shape.pages)]
+        return {"command": sys.executable, "args": [str(BACKENDS / "echo_stdio.py"), *counts, *mood]}
 
     async def _serve(self) -> dict[str, Any]:
         port = procs.free_port()
-        argv = [sys.executable, str(BACKENDS / "echo_http.py"), str(self.shape.tools), str(port)]
+        argv = [
+            sys.executable,
+            str(BACKENDS / "echo_http.py"),
+            str(self.shape.tools),
+            str(self.shape.pages),
+            str(port),
+        ]
         self.started.append(procs.start(argv, {}, self.dir, self.dir / "servers.log"))
         await procs.wait_port(port, 30)
         return {"type": "streamable-http", "url": f"http://127.0.0.1:{port}/mcp"}

@@ -25,20 +25,36 @@ OTHER: dict[str, dict[str, Any]] = {
 }
 
 
-class EchoServer:
-    """Answers are built once where they can be: the gateway is what a measurement should show."""
+PAGE_BYTES = 1024 * 1024
+PAGE = ("The quick brown fox jumps over the lazy dog, again and again.\n" * (PAGE_BYTES // 62 + 1))[:PAGE_BYTES]
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
-    def __init__(self, tool_count: int) -> None:
+
+class EchoServer:
+    """Answers are built once where they can be: the gateway is what a measurement should show.
+
+    With ``pages``, there are so many resources of 1 MB besides the tools, ``memo://pages/0`` and so on.
+    """
+
+    def __init__(self, tool_count: int, pages: int = 0) -> None:
         listing = {"tools": make_tools(tool_count)}
         modern = {**listing, "resultType": "complete", "ttlMs": TTL_MS, "cacheScope": "private"}
         self.listing = orjson.Fragment(orjson.dumps(listing))
         self.modern_listing = orjson.Fragment(orjson.dumps(modern))
+        self.pages = [{"uri": f"memo://pages/{number}", "name": f"page {number}"} for number in range(pages)]
+        self.page = orjson.Fragment(orjson.dumps(PAGE if pages else ""))
+        self.capabilities = {"tools": {}, **({"resources": {"subscribe": True}} if pages else {})}
 
     def answer(self, message: dict[str, Any]) -> bytes | None:
         """The reply to a request; None to a notification."""
         if "id" not in message:
             return None
-        result = self._result(message["method"], message.get("params") or {})
+        params = message.get("params") or {}
+        if message["method"] == "subscriptions/listen":
+            granted = {**params, "_meta": {_SUBSCRIPTION: message["id"]}}
+            return orjson.dumps({"jsonrpc": "2.0", "method": _ACKNOWLEDGED, "params": granted})
+        result = self._result(message["method"], params)
         if result is None:
             error = {"code": -32601, "message": "Method not found"}
             return orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
@@ -51,8 +67,18 @@ class EchoServer:
             return self.modern_listing if _is_modern(params) else self.listing
         if method == "initialize":
             version = params.get("protocolVersion", "2025-06-18")
-            return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": SERVER}
-        return OTHER.get(method)
+            return {"protocolVersion": version, "capabilities": self.capabilities, "serverInfo": SERVER}
+        return self._of_pages(method, params) if self.pages else OTHER.get(method)
+
+    def _of_pages(self, method: str, params: dict[str, Any]) -> Any:
+        hints = {"resultType": "complete", "ttlMs": TTL_MS, "cacheScope": "private"} if _is_modern(params) else {}
+        if method == "resources/read":
+            return {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": self.page}], **hints}
+        if method == "resources/list":
+            return {"resources": self.pages, **hints}
+        if method in ("resources/subscribe", "resources/unsubscribe"):
+            return {}
+        return {**DISCOVERY, "capabilities": self.capabilities} if method == "server/discover" else OTHER.get(method)
 
 
 def _echo(params: dict[str, Any]) -> dict[str, Any]:

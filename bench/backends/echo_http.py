@@ -1,4 +1,4 @@
-"""``echo_http.py TOOLS PORT``: the echo server over Streamable HTTP with JSON answers."""
+"""``echo_http.py TOOLS PAGES PORT``: the echo server over Streamable HTTP with JSON answers."""
 
 import asyncio
 import socket
@@ -51,4 +51,4 @@ async def serve(server: EchoServer, port: int) -> None:
     await listener.serve_forever()
 
 
-uvloop.run(serve(EchoServer(int(sys.argv[1])), int(sys.argv[2])))
+uvloop.run(serve(EchoServer(int(sys.argv[1]), int(sys.argv[2])), int(sys.argv[3])))

@@ -1,4 +1,4 @@
-"""``echo_stdio.py TOOLS [MOOD]``: an echo server on stdin and stdout that imports next to nothing.
+"""``echo_stdio.py TOOLS PAGES [MOOD]``: an echo server on stdin and stdout that imports next to nothing.
 
 It blocks on purpose: the cheapest loop there is. MOOD is a file that says how to misbehave: ``dead`` ends the server
 at once, ``hang`` never answers tools/list.
@@ -42,7 +42,7 @@ def _read_mood(paths: list[str]) -> str:
         return file.read()
 
 
-MOOD = _read_mood(sys.argv[2:])
+MOOD = _read_mood(sys.argv[3:])
 if MOOD == "dead":
     raise SystemExit(3)
-serve(EchoServer(int(sys.argv[1])), MOOD)
+serve(EchoServer(int(sys.argv[1]), int(sys.argv[2])), MOOD)
