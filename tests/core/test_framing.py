@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.framing import HEAD_BYTES, LineFramer
+from toolcrib.core.framing import HEAD_BYTES, PIECES_MAX, LineFramer
 
 LINES = st.lists(st.binary(min_size=1, max_size=40).filter(lambda line: b"\n" not in line))
 CUTS = st.lists(st.integers(1, 50), min_size=1)
@@ -99,3 +99,13 @@ def test_a_long_line_costs_time_linear_to_its_length():
         framer.feed(chunk)
 
     assert len(framer.feed(b"\n")[0]) == count * len(chunk)
+
+
+def test_a_line_that_drips_is_whole_at_its_end():
+    """A byte at a time, however many they are: nothing of it is lost where the pieces are put together."""
+    framer = LineFramer()
+    line = bytes(97 + number % 26 for number in range(3 * PIECES_MAX + 5))
+
+    received = [found for byte in line + b"\n" for found in framer.feed(bytes([byte]))]
+
+    assert received == [line]

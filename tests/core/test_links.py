@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolcrib.core.links import has_links, translate_result
+from toolcrib.core.links import has_links, translate_read, translate_result
 
 
 def public(uri: str) -> str:
@@ -65,3 +65,48 @@ def test_a_result_without_resources_is_recognised():
     """So that nothing is taken apart for it."""
     assert not has_links(b'{"content":[{"type":"text","text":"x"}]}')
     assert has_links(json.dumps({"content": [LINK]}).encode())
+
+
+TEXT, BLOB = {"uri": "memo://a", "mimeType": "text/plain", "text": 'a "b" \n'}, {"uri": "memo://ü", "blob": "AAAA"}
+HINTS = {"resultType": "complete", "ttlMs": 1.5, "cacheScope": "private"}
+
+
+def compact(result: object) -> bytes:
+    return json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("contents", [[], [TEXT], [BLOB], [TEXT, BLOB, {"uri": "x"}]])
+@pytest.mark.parametrize("hints", [{}, HINTS, {"resultType": "complete"}])
+def test_what_was_read_is_translated_in_one_look_where_it_is_only_texts_and_data(contents, hints):
+    """Without the hints of one era, which the door knows itself; just as the thorough way does it."""
+    raw = compact({"contents": contents, **hints})
+
+    shown = translate_read(raw, public)
+
+    assert shown is not None
+    assert json.loads(shown) == {"contents": [{**one, "uri": public(one["uri"])} for one in contents]}
+    assert json.loads(shown) == json.loads(translate_result(raw, public, is_call=False))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        json.dumps({"contents": [TEXT]}).encode(),
+        compact({"contents": [{**TEXT, "_meta": {"a": 1}}]}),
+        compact({"contents": [TEXT], "_meta": {"a": 1}}),
+        compact({"contents": [{**TEXT, "text": 7}]}),
+        compact({"contents": [{**TEXT, "text": [[[1]]]}]}),
+        compact({"contents": [{"text": "no URI"}]}),
+        compact({"contents": "odd"}),
+        compact({"contents": [TEXT], "resultType": "input_required"}),
+        compact({"resultType": "input_required", "inputRequests": {}}),
+        b'{"contents":[{"uri":"memo://a","text":"x","text":"y"}]}',
+        b'{"contents":[],"contents":[{"uri":"memo://a"}]}',
+        b'{"contents":[{"uri":"memo:\\/\\/a","text":"x"}]}',
+        b"[]",
+        b"{",
+    ],
+)
+def test_whatever_else_was_read_is_left_to_the_thorough_way(raw):
+    """Other members, members that stand twice, spaces, escaped URIs, questions, and what is no read at all."""
+    assert translate_read(raw, public) is None

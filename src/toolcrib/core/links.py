@@ -1,10 +1,10 @@
 """Results that speak of resources: their URIs as clients see them, everything else the bytes it came in."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from toolcrib.core.names import translate_app
 
@@ -26,6 +26,72 @@ def has_links(raw: bytes) -> bool:
 
 _HINTS = ("ttlMs", "cacheScope")
 _COMPLETE = b'"complete"'
+
+
+class _Content(msgspec.Struct, gc=False):
+    uri: str
+    mime_type: Raw | UnsetType = msgspec.field(default=UNSET, name="mimeType")
+    text: Raw | UnsetType = UNSET
+    blob: Raw | UnsetType = UNSET
+
+
+class _Read(msgspec.Struct, gc=False):
+    contents: list[_Content]
+    result_type: str | None = msgspec.field(default=None, name="resultType")
+    ttl_ms: Raw | UnsetType = msgspec.field(default=UNSET, name="ttlMs")
+    cache_scope: Raw | UnsetType = msgspec.field(default=UNSET, name="cacheScope")
+
+
+_read = msgspec.json.Decoder(_Read)
+_BARE, _PLAIN_URI = len('{"contents":[]}'), len('{"uri":""},')
+_HINT_SIZES = {"result_type": len(',"resultType":""'), "ttl_ms": len(',"ttlMs":'), "cache_scope": len(',"cacheScope":')}
+_PART_SIZES = {"mime_type": len(',"mimeType":'), "text": len(',"text":'), "blob": len(',"blob":')}
+_QUOTE = ord('"')
+
+
+def translate_read(raw: bytes | Raw, to: Translate) -> bytes | None:
+    """What was read, with its URIs passed through ``to``, if it is nothing but texts and data; ``None`` for any other.
+
+    One look is all it takes, whatever its size: if what was read of it accounts for each of its bytes, then nothing
+    else is in it, nothing stands there twice, and what it holds are texts, in which no reader looks for more.
+    """
+    try:
+        found = _read.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    if found.result_type not in (None, "complete") or len(raw) != _size_of(found):
+        return None
+    return b"".join(_parts_of(found.contents, to))
+
+
+def _size_of(found: _Read) -> int:
+    """How many bytes the parts take if there is nothing else; too few where one of them is no text."""
+    size = _BARE - bool(found.contents)
+    for name, more in _HINT_SIZES.items():
+        part = getattr(found, name)
+        if part is not None and part is not UNSET:
+            size += more + len(part)
+    for content in found.contents:
+        size += _PLAIN_URI + len(content.uri.encode())
+        for name, more in _PART_SIZES.items():
+            part = getattr(content, name)
+            if part is not UNSET:
+                size += more + len(part) if memoryview(part)[0] == _QUOTE else -len(part)
+    return size
+
+
+def _parts_of(contents: list[_Content], to: Translate) -> Iterator[bytes | Raw]:
+    """What the answer is joined of, so that nothing large is copied twice."""
+    before = b'{"contents":[{"uri":'
+    for content in contents:
+        yield before
+        yield _encode(to(content.uri))
+        for key, part in ((b"mimeType", content.mime_type), (b"text", content.text), (b"blob", content.blob)):
+            if not isinstance(part, UnsetType):
+                yield b',"%b":' % key
+                yield part
+        before = b'},{"uri":'
+    yield b"}]}" if contents else b'{"contents":[]}'
 
 
 def translate_result(

@@ -6,6 +6,7 @@ loop's own pipe transports, the same on every loop, and nothing to await while o
 
 import asyncio
 import contextlib
+import fcntl
 import io
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from toolcrib.core.framing import LINE_LIMIT, LineFramer
 from toolcrib.transports.process.spawn import Process, Spawner
 from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 
-READ_BYTES = 64 * 1024  # what a pipe holds
+READ_BYTES = 256 * 1024
+"""What a pipe is made to hold, where that can be done: a megabyte is then four turns of the loop, not sixteen."""
 HIGH_WATER_BYTES = 256 * 1024
 UNSENT_MAX_BYTES = 64 * 1024 * 1024
 """A server that leaves this much unread is as good as gone."""
@@ -77,6 +79,8 @@ class PipeReader:
         self._on_chunk = on_chunk
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
+        with contextlib.suppress(AttributeError, OSError):  # Linux alone knows it, and a user may have too many of them
+            fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, READ_BYTES)
         self._loop.add_reader(pipe.fileno(), self.read)
 
     def read(self) -> None:

@@ -138,6 +138,8 @@ class McpSource:
             return Result(raw=self._asking.as_questions(call, error), result_type="input_required")
         if len(raw) > LARGE_BYTES:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
+        if call.kind is RequestKind.READ and (shown := links.translate_read(raw, self._handing_out(call))) is not None:
+            return Result(raw=shown)
         head = read_head(raw)
         if head.result_type == "input_required":
             raw, head = await self._asked_back(link, call, raw, head)
