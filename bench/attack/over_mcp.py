@@ -68,7 +68,7 @@ def odd_arguments(target: Target, chosen: random.Random, count: int) -> Iterator
         "file_write",
         "file_edit",
         "file_find",
-        "kb.answer",
+        "kb_answer",
     ]
 
     def value(depth: int = 0) -> Any:
@@ -108,7 +108,7 @@ def beyond_grants(target: Target, chosen: random.Random, count: int) -> Iterator
     mine = {"reader": "good_0__", "writer": "good_1__", "agent": "good_2__"}
     names = [
         "good_0__echo", "good_1__echo", "good_2__echo", "leaky__tell", "leaky__fail", "file_write", "file_read", "bash",
-        "url_fetch", "delegate", "kb.answer", "evil_proper__echo", "tools_call", "native__file_write", "result_read",
+        "url_fetch", "delegate", "kb_answer", "evil_proper__echo", "tools_call", "native__file_write", "result_read",
     ]  # fmt: skip
     twists = (
         "{}",

@@ -22,7 +22,7 @@ ROUTES = [
     route("files__read", 200),
     route("clock", 30),
     route("result_read"),
-    route("kb.stats", 20),
+    route("kb_stats", 20),
 ]
 
 
@@ -33,7 +33,7 @@ def test_every_tool_is_counted_under_the_place_it_comes_from():
     assert {name: [each.name for each in held] for name, held in places.items()} == {
         "files": ["files__read"],
         "git": ["git__log", "git__push"],
-        "toolcrib": ["result_read", "kb.stats"],
+        "toolcrib": ["result_read", "kb_stats"],
         "native": ["clock"],
     }
     assert sum(cost_of(*place).tokens for place in places.items()) == cost_of("", ROUTES).tokens
@@ -43,7 +43,7 @@ def test_dead_weight_is_what_nobody_called():
     """The dearest first; what reads large results is always needed."""
     unused = dead_weight(ROUTES, {"git__log"})
 
-    assert [each.name for each in unused] == ["files__read", "git__push", "clock", "kb.stats"]
+    assert [each.name for each in unused] == ["files__read", "git__push", "clock", "kb_stats"]
 
 
 def test_the_proposed_profile_is_what_was_used():

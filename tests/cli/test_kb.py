@@ -116,16 +116,16 @@ def test_an_export_may_come_from_stdin_and_go_to_stdout(kb: Program):
 def test_who_may_not_use_the_tools_cannot_carry_documents_away_nor_bring_any(kb: Program):
     """The commands have no entrance of their own: policies hold, and what was done is in the audit log."""
     kb.run("kb", "export", "-o", "out.jsonl")
-    kb.write(OWN_WORDS + "\n[security.policies]\n'kb.export' = 'deny'\n'kb.import' = 'deny'\n")
+    kb.write(OWN_WORDS + "\n[security.policies]\n'kb_export' = 'deny'\n'kb_import' = 'deny'\n")
     denied = [kb.run("kb", "export", "-o", "again.jsonl"), kb.run("kb", "import", "out.jsonl")]
     entries = json.loads(kb.run("audit", "search", "--json").stdout)
 
     assert [result.returncode for result in denied] == [6, 6]
     assert not (kb.project / "again.jsonl").exists()
     assert {(entry["tool"], entry["outcome"]) for entry in entries} >= {
-        ("kb.export", "success"),
-        ("kb.export", "TOOL_PERMISSION_DENIED"),
-        ("kb.import", "TOOL_PERMISSION_DENIED"),
+        ("kb_export", "success"),
+        ("kb_export", "TOOL_PERMISSION_DENIED"),
+        ("kb_import", "TOOL_PERMISSION_DENIED"),
     }
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_index_is_noticed_and_made_anew_by_the_tool(kb: Program):
 
     assert (noticed.returncode, "animals: " in noticed.stderr) == (1, True)
     assert (repaired.returncode, "Made anew: the index of animals." in repaired.stderr) == (0, True)
-    assert ("kb.reindex", "success") in {(entry["tool"], entry["outcome"]) for entry in entries}
+    assert ("kb_reindex", "success") in {(entry["tool"], entry["outcome"]) for entry in entries}
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,22 @@ def test_names_that_would_play_with_a_terminal_are_shown_harmless(toolcrib: Prog
     assert "blue" in said[2].stdout
 
 
-def test_the_tools_are_in_the_catalogue_unless_switched_off(toolcrib: Program):
-    toolcrib.write(OWN_WORDS)
-    listed = json.loads(toolcrib.run("ls", "--json").stdout)
-    toolcrib.write("[kb]\nenabled = false\n")
-    without = json.loads(toolcrib.run("ls", "--json").stdout)
+def test_the_tools_are_listed_once_something_was_added_or_where_they_are_asked_for(toolcrib: Program):
+    """toolcrib's own documentation alone costs no model anything."""
 
-    assert sum(entry["name"].startswith("kb.") for entry in listed) == 12
-    assert not any(entry["name"].startswith("kb.") for entry in without)
+    def listed() -> int:
+        return sum(entry["name"].startswith("kb_") for entry in json.loads(toolcrib.run("ls", "--json").stdout))
+
+    toolcrib.write("[kb]\nembedder = 'none'\n")
+    own = toolcrib.run("kb", "search", "isolation")
+    before, why = listed(), toolcrib.run("why", "kb.answer")
+    (toolcrib.project / "notes.md").write_text("# Ants\n\nAnts carry leaves.\n")
+    toolcrib.run("kb", "add", "notes.md")
+    added = listed()
+    toolcrib.write(OWN_WORDS + 'expose = "never"\n')
+    hidden = listed()
+    toolcrib.write("[kb]\nenabled = false\n")
+
+    assert (own.returncode, before, added, hidden, listed()) == (0, 0, 12, 0, 0)
+    assert "kb_answer" in why.stdout
+    assert "is not listed" in why.stdout

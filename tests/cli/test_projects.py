@@ -113,7 +113,7 @@ def test_where_nothing_is_configured_the_builtin_tools_are_told(toolcrib):
     with toolcrib.serving("serve") as serving:
         told = [tool["name"] for tool in configuration(serving, toolcrib)["availableTools"]]
 
-    assert [name for name in told if not name.startswith("kb.")] == [
+    assert [name for name in told if not name.startswith("kb_")] == [
         "calculate",
         "clock_now",
         "json_query",

@@ -61,7 +61,7 @@ def test_up_without_any_configuration_shows_something_working(toolcrib):
 
         assert ["native", "4"] in [line.split()[:2] for line in serving.output.splitlines()]
         assert f"claude mcp add --transport http toolcrib {serving.url}" in serving.output
-        own = [name for name in serving.tool_names() if not name.startswith("kb.")]
+        own = [name for name in serving.tool_names() if not name.startswith("kb_")]
         assert own == ["calculate", "clock_now", "json_query", "result_read", "text_count"]
 
 

@@ -22,6 +22,7 @@ class ObligingUser:
     capabilities: Mapping[str, Any] = {"elicitation": {}}
     takes_input_required = False
     wants_progress = False
+    log_level = ""
 
     def notify(self, method: str, params: bytes) -> None:
         """Nothing is shown to anybody."""

@@ -6,11 +6,16 @@ from hypothesis import strategies as st
 
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.names import (
+    KB_PREFIX,
+    KB_TOOLS,
     SERVER_NAME_MAX,
     TOOL_NAME_MAX,
+    alias_of,
     check_server_name,
+    fits_pattern,
     is_tool_name,
     join_name,
+    name_of_alias,
     name_of_uri,
     plain_uri,
     split_name,
@@ -19,6 +24,7 @@ from toolcrib.core.names import (
     translate_app,
     uri_of_name,
 )
+from toolcrib.knowledge.definitions import TOOLS
 
 SERVERS = st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,5}){0,2}", fullmatch=True)
 
@@ -149,3 +155,28 @@ def test_the_resource_of_an_app_is_translated_in_both_spellings():
         "own": 1,
     }
     assert translate_app("odd", str.upper) == "odd"
+
+
+def test_the_tools_of_the_knowledge_base_have_two_names():
+    """Those of the specification are for calls and rules; one is the other with a dot."""
+    described = {options["name"] for options in TOOLS.values()}
+
+    assert described == {f"{KB_PREFIX}{tool}" for tool in KB_TOOLS}
+    assert {name_of_alias(alias_of(name)) for name in described} == described
+    assert {alias_of(name) for name in described} == {f"kb.{tool}" for tool in KB_TOOLS}
+    assert [name_of_alias("kb.other"), alias_of("kb_other"), alias_of("kb__add")] == ["kb.other", "kb_other", "kb__add"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "fits"),
+    [
+        ("kb_add", "kb.*", True),
+        ("kb_add", "kb_*", True),
+        ("kb_add", "kb.remove", False),
+        ("kb_other", "kb.*", False),
+        ("kb__add", "kb.*", False),
+        ("lib__kb.add", "lib__kb.*", True),
+    ],
+)
+def test_a_pattern_holds_for_both_names(name, pattern, fits):
+    assert fits_pattern(name, pattern) is fits

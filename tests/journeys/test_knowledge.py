@@ -1,4 +1,4 @@
-"""The six ``kb.*`` tools by every way in: an official client over stdio and HTTP, and the command line."""
+"""The six ``kb_*`` tools by every way in: an official client over stdio and HTTP, and the command line."""
 
 import json
 import subprocess
@@ -76,7 +76,7 @@ RESULT = shape(
     *("chunk_id", "document_id", "collection_id", "content", "title", "score", "citation"),
 )
 OUTPUTS: dict[str, Json] = {
-    "kb.hybrid_search": shape(
+    "kb_hybrid_search": shape(
         {
             "results": listed(RESULT, minItems=1),
             "query_info": shape({"processed_query": TEXT, "total_results": COUNT}, "processed_query", "total_results"),
@@ -87,11 +87,11 @@ OUTPUTS: dict[str, Json] = {
         },
         *("results", "query_info", "performance_metrics"),
     ),
-    "kb.get_document": shape(
+    "kb_get_document": shape(
         {"document_id": TEXT, "title": TEXT, "content": TEXT, "citation": CITATION, "total_characters": COUNT},
         *("document_id", "title", "content", "citation", "total_characters"),
     ),
-    "kb.stats": shape(
+    "kb_stats": shape(
         {
             "status": {"enum": ["healthy", "degraded", "unhealthy"]},
             "reasons": listed(TEXT),
@@ -102,7 +102,7 @@ OUTPUTS: dict[str, Json] = {
         },
         *("status", "reasons", "collections"),
     ),
-    "kb.list_collections": shape(
+    "kb_list_collections": shape(
         {
             "collections": listed(
                 shape(
@@ -113,7 +113,7 @@ OUTPUTS: dict[str, Json] = {
         },
         "collections",
     ),
-    "kb.resolve_citations": shape(
+    "kb_resolve_citations": shape(
         {
             "references": listed(
                 shape(
@@ -125,7 +125,7 @@ OUTPUTS: dict[str, Json] = {
         },
         "references",
     ),
-    "kb.answer": shape(
+    "kb_answer": shape(
         {
             "answer": TEXT,
             "mode": {"enum": ["generated", "extractive", "none"]},
@@ -136,14 +136,14 @@ OUTPUTS: dict[str, Json] = {
 }
 
 BAD = [
-    ("kb.hybrid_search", {"collection_ids": ["handbook"]}, ["query"]),
-    ("kb.hybrid_search", {"query": "x", **COLLECTION, "top_k": 101}, ["top_k", "100"]),
-    ("kb.hybrid_search", {"query": "x" * 1001, **COLLECTION}, ["query", "1000"]),
-    ("kb.hybrid_search", {"query": "x", "colection_ids": ["handbook"]}, ["collection_ids"]),
-    ("kb.hybrid_search", {"query": "x", "collection_ids": ["handbok"]}, ["Did you mean 'handbook'?"]),
-    ("kb.get_document", {"document_id": "nothing"}, ["nothing", "kb.hybrid_search"]),
-    ("kb.answer", {"question": "", **COLLECTION}, ["question"]),
-    ("kb.hybrid_serch", {"query": "x", **COLLECTION}, ["kb.hybrid_search"]),
+    ("kb_hybrid_search", {"collection_ids": ["handbook"]}, ["query"]),
+    ("kb_hybrid_search", {"query": "x", **COLLECTION, "top_k": 101}, ["top_k", "100"]),
+    ("kb_hybrid_search", {"query": "x" * 1001, **COLLECTION}, ["query", "1000"]),
+    ("kb_hybrid_search", {"query": "x", "colection_ids": ["handbook"]}, ["collection_ids"]),
+    ("kb_hybrid_search", {"query": "x", "collection_ids": ["handbok"]}, ["Did you mean 'handbook'?"]),
+    ("kb_get_document", {"document_id": "nothing"}, ["nothing", "kb_hybrid_search"]),
+    ("kb_answer", {"question": "", **COLLECTION}, ["question"]),
+    ("kb.hybrid_serch", {"query": "x", **COLLECTION}, ["kb_hybrid_search"]),
 ]
 
 
@@ -169,12 +169,12 @@ def good(home: Path) -> dict[str, Json]:
     found = json.loads(command(home, "kb", "search", "notice period", "--json").stdout)["results"][0]
     filters = {"document_types": ["markdown"], "date_range": {"start": "2026-01-01T00:00:00Z"}}
     return {
-        "kb.hybrid_search": {"query": "notice period", **COLLECTION, "top_k": 3, "filters": filters},
-        "kb.get_document": {"document_id": found["document_id"], "range": {"unit": "lines", "start": 1, "end": 3}},
-        "kb.stats": COLLECTION,
-        "kb.list_collections": {"name_contains": "hand"},
-        "kb.resolve_citations": {"citations": [found["chunk_id"]], "text": "Three months. [1]"},
-        "kb.answer": {"question": "How long is the notice period?", **COLLECTION},
+        "kb_hybrid_search": {"query": "notice period", **COLLECTION, "top_k": 3, "filters": filters},
+        "kb_get_document": {"document_id": found["document_id"], "range": {"unit": "lines", "start": 1, "end": 3}},
+        "kb_stats": COLLECTION,
+        "kb_list_collections": {"name_contains": "hand"},
+        "kb_resolve_citations": {"citations": [found["chunk_id"]], "text": "Three months. [1]"},
+        "kb_answer": {"question": "How long is the notice period?", **COLLECTION},
     }
 
 
@@ -224,20 +224,20 @@ def _of_command(home: Path, tool: str, arguments: Json) -> tuple[bool, Json, str
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_tool_answers_in_its_written_shape(door: str, outcomes: Any, good: dict[str, Json]):
-    jsonschema_rs.validator_for(SEARCH_INPUT).validate(good["kb.hybrid_search"])
+    jsonschema_rs.validator_for(SEARCH_INPUT).validate(good["kb_hybrid_search"])
     answers = dict(zip(good, outcomes(door)[: len(good)], strict=True))
 
     assert [text for is_well, _, text in answers.values() if not is_well] == []
     for tool, (_, data, _) in answers.items():
         jsonschema_rs.validator_for(OUTPUTS[tool]).validate(data)
     cited = {"title": "The handbook", "license": "CC-BY-4.0", "version": "2.1"}
-    assert answers["kb.hybrid_search"][1]["results"][0]["citation"].items() >= cited.items()
-    assert answers["kb.get_document"][1]["content"].strip().startswith("# Leave")
-    assert answers["kb.stats"][1]["collections"][0]["documents"] == 1
-    assert answers["kb.resolve_citations"][1]["references"][0]["citation"].items() >= cited.items()
-    assert answers["kb.resolve_citations"][1]["markers"] == [{"marker": "[1]", "number": 1, "known": True}]
-    assert answers["kb.answer"][1]["answer"].startswith("The notice period is three months. [1]")
-    assert answers["kb.answer"][1]["citations"][0]["citation"].items() >= cited.items()
+    assert answers["kb_hybrid_search"][1]["results"][0]["citation"].items() >= cited.items()
+    assert answers["kb_get_document"][1]["content"].strip().startswith("# Leave")
+    assert answers["kb_stats"][1]["collections"][0]["documents"] == 1
+    assert answers["kb_resolve_citations"][1]["references"][0]["citation"].items() >= cited.items()
+    assert answers["kb_resolve_citations"][1]["markers"] == [{"marker": "[1]", "number": 1, "known": True}]
+    assert answers["kb_answer"][1]["answer"].startswith("The notice period is three months. [1]")
+    assert answers["kb_answer"][1]["citations"][0]["citation"].items() >= cited.items()
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -250,7 +250,7 @@ def test_what_cannot_be_meant_is_refused_with_what_was_probably_meant(door: str,
 
 def test_clients_are_shown_the_written_limits(outcomes: Any, tools: dict[str, Json]):
     outcomes("stdio")
-    search = tools["kb.hybrid_search"]["inputSchema"]
+    search = tools["kb_hybrid_search"]["inputSchema"]
 
     assert set(OUTPUTS) <= set(tools)
     assert search["required"] == ["query", "collection_ids"]

@@ -1,4 +1,4 @@
-"""kb.add, kb.remove and kb.reindex as a caller meets them: through a Crib, bounded, told of progress, written down."""
+"""kb_add, kb_remove and kb_reindex as a caller meets them: through a Crib, bounded, told of progress, written down."""
 
 import os
 
@@ -96,7 +96,7 @@ async def test_without_a_configured_folder_nothing_of_this_machine_is_added(open
     root, opened = open_kb
     async with opened(add_from=()) as crib:
         by_agent = await call(crib, "add", sources=[str(root / "open")])
-        by_library = await crib.call("kb.add", {"sources": [str(root / "open")]})
+        by_library = await crib.call("kb_add", {"sources": [str(root / "open")]})
 
     assert (by_agent.code, by_library.error.code) == ("TOOL_PERMISSION_DENIED",) * 2
 
@@ -113,7 +113,7 @@ async def test_who_asks_for_it_is_told_how_far_an_addition_is(open_kb):
     root, opened = open_kb
     told = Told()
     async with opened() as crib:
-        await crib.call("kb.add", {"sources": [str(root / "open")]}, caller=AGENT, channel=told)
+        await crib.call("kb_add", {"sources": [str(root / "open")]}, caller=AGENT, channel=told)
 
     methods, params = zip(*told.heard, strict=True)
     assert set(methods) == {"notifications/progress"}
@@ -128,14 +128,14 @@ async def test_changes_need_the_level_write_obey_the_policies_and_are_written_do
     async with opened() as crib:
         hidden = await call(crib, "add", reader, sources=[str(root / "open")])
         await call(crib, "add", sources=[str(root / "open")])
-    async with opened(security=SecurityConfig(policies={"kb.remove": "deny"})) as crib:
+    async with opened(security=SecurityConfig(policies={"kb_remove": "deny"})) as crib:
         denied = await call(crib, "remove", collection_id="default", whole_collection=True)
 
     entries = ask(AuditFile(tmp_path / "audit.db"), lambda log: latest(log, AuditQuery()))
     assert (hidden.code, denied.code) == ("TOOL_PERMISSION_DENIED",) * 2
     assert {(entry.tool, entry.caller, entry.outcome) for entry in entries} >= {
-        ("kb.add", "token:1", "success"),
-        ("kb.add", "token:2", "TOOL_PERMISSION_DENIED"),
+        ("kb_add", "token:1", "success"),
+        ("kb_add", "token:2", "TOOL_PERMISSION_DENIED"),
     }
 
 
@@ -186,7 +186,7 @@ async def test_an_export_comes_in_parts_and_is_taken_in_again_as_it_was(open_kb)
         for name in ("one", "two"):
             await call(crib, "remove", collection_id=name, whole_collection=True)
         told = Told()
-        taken = await crib.call("kb.import", {"source": str(root / "open" / "backup.jsonl")}, channel=told)
+        taken = await crib.call("kb_import", {"source": str(root / "open" / "backup.jsonl")}, channel=told)
         again = await call(crib, "export")
 
     assert (whole["documents"], whole["next"], len(whole["lines"])) == (4, None, 6)
@@ -201,7 +201,7 @@ async def test_an_export_comes_in_parts_and_is_taken_in_again_as_it_was(open_kb)
 async def test_an_export_is_for_those_who_may_read_documents_and_an_import_for_those_who_may_write(open_kb):
     """A token for searching alone gets no document whole, and nobody brings in files from elsewhere."""
     root, opened = open_kb
-    searcher = Caller("token:3", "token", Grants(SecurityLevel.SYSTEM, tools=("kb.hybrid_search",)))
+    searcher = Caller("token:3", "token", Grants(SecurityLevel.SYSTEM, tools=("kb_hybrid_search",)))
     lines = root / "secret" / "key.txt"
     async with opened() as crib:
         await call(crib, "add", sources=[str(root / "open")])

@@ -20,7 +20,7 @@ from toolcrib.config.sections import KbConfig
 async def main():
     async with open_crib(Config(kb=KbConfig(enabled=True, path=sys.argv[1], docs=False, embedder="none"))) as crib:
         before = "numpy" in sys.modules, "toolcrib.knowledge.tools" in sys.modules, len(crib.catalog.routes)
-        answered = await crib.call("kb.stats", {})
+        answered = await crib.call("kb_stats", {})
         print(before, "numpy" in sys.modules, answered.structured["status"])
 
 asyncio.run(main())
@@ -43,7 +43,7 @@ def test_the_room_is_not_imported_before_a_tool_is_called(tmp_path):
 async def test_it_lists_and_answers_like_any_source(tmp_path):
     source = make_knowledge(config(tmp_path), Environment())
     listed = await source.list_offers()
-    answered = await source.answer(Request("kb.stats", "kb.stats", {}))
+    answered = await source.answer(Request("kb_stats", "kb_stats", {}))
     await source.close()
     await source.close()
 
@@ -53,23 +53,23 @@ async def test_it_lists_and_answers_like_any_source(tmp_path):
 
 
 async def test_a_tool_of_the_programs_own_counts_more_than_one_of_the_same_name(tmp_path):
-    @tool(name="kb.stats")
+    @tool(name="kb_stats")
     def own_stats() -> str:
         return "mine"
 
-    @tool(name="kb.answer")
+    @tool(name="kb_answer")
     def own_answer() -> str:
         return "mine, too"
 
     events = []
     async with open_crib(Config(kb=config(tmp_path)), tools=[own_stats], emit=events.append) as crib:
-        first = await crib.call("kb.stats", {})
+        first = await crib.call("kb_stats", {})
         crib.register(own_answer)
-        later = await crib.call("kb.answer", {})
-        gone = crib.unregister("kb.stats"), crib.unregister("kb.reindex"), crib.unregister("kb.nothing")
+        later = await crib.call("kb_answer", {})
+        gone = crib.unregister("kb_stats"), crib.unregister("kb_reindex"), crib.unregister("kb.nothing")
         left = set(crib.catalog.routes)
 
     assert (first.text, later.text, gone) == ("mine", "mine, too", (True, True, False))
-    assert not left & {"kb.stats", "kb.reindex"}
-    assert {"kb.answer", "kb.add"} < left
-    assert [event.fields for event in events if event.name == "tools.registry.replaced"] == [{"tool": "kb.answer"}]
+    assert not left & {"kb_stats", "kb_reindex"}
+    assert {"kb_answer", "kb_add"} < left
+    assert [event.fields for event in events if event.name == "tools.registry.replaced"] == [{"tool": "kb_answer"}]

@@ -1,4 +1,4 @@
-"""The kb.* tools as a caller meets them: through a Crib, with every schema checked."""
+"""The kb_* tools as a caller meets them: through a Crib, with every schema checked."""
 
 import pytest
 from tests.knowledge.conftest import Base
@@ -60,31 +60,31 @@ class Caller:
 async def test_nothing_is_opened_before_a_tool_is_called(tmp_path):
     path = tmp_path / "none" / "kb.db"
     async with open_crib(Config(kb=KbConfig(enabled=True, path=str(path)))) as crib:
-        assert {name for name in crib.catalog.routes if name.startswith("kb.")} == {
-            "kb.hybrid_search",
-            "kb.get_document",
-            "kb.stats",
-            "kb.list_collections",
-            "kb.list_documents",
-            "kb.resolve_citations",
-            "kb.answer",
-            "kb.add",
-            "kb.remove",
-            "kb.reindex",
-            "kb.export",
-            "kb.import",
+        assert {name for name in crib.catalog.routes if name.startswith("kb_")} == {
+            "kb_hybrid_search",
+            "kb_get_document",
+            "kb_stats",
+            "kb_list_collections",
+            "kb_list_documents",
+            "kb_resolve_citations",
+            "kb_answer",
+            "kb_add",
+            "kb_remove",
+            "kb_reindex",
+            "kb_export",
+            "kb_import",
         }
     assert not path.parent.exists()
 
 
 def test_the_tools_read_or_write_as_their_names_say_and_say_what_they_are_for():
-    tools = kb_tools(KbConfig())
+    tools = kb_tools(Config(kb=KbConfig(enabled=True)))
 
     assert {tool.name for tool in tools if tool.security_level == "write"} == {
-        "kb.add",
-        "kb.remove",
-        "kb.reindex",
-        "kb.import",
+        "kb_add",
+        "kb_remove",
+        "kb_reindex",
+        "kb_import",
     }
     assert {tool.security_level for tool in tools} == {"read_only", "write"}
     assert all(tool.examples and tool.category and tool.output_schema and tool.timeout_s for tool in tools)
@@ -144,7 +144,7 @@ async def test_an_unknown_collection_is_an_error_with_the_nearest_name(kb):
      {"query": "x"}],
 )  # fmt: skip
 async def test_arguments_outside_the_limits_are_refused(kb, arguments):
-    result = await kb.crib.call("kb.hybrid_search", arguments)
+    result = await kb.crib.call("kb_hybrid_search", arguments)
 
     assert result.error.code == "TOOL_INVALID_INPUT"
 
@@ -243,7 +243,7 @@ async def test_statistics_say_what_is_wrong(tmp_path, files, embedder):
     async with open_crib(
         Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db"), docs=False, embedder="none"))
     ) as crib:
-        degraded = (await crib.call("kb.stats", {})).structured
+        degraded = (await crib.call("kb_stats", {})).structured
 
     assert degraded["status"] == "degraded"
     assert "other: only words count. No embedder here makes vectors of 'words'." in degraded["reasons"][0]
@@ -252,8 +252,8 @@ async def test_statistics_say_what_is_wrong(tmp_path, files, embedder):
 async def test_a_file_that_is_no_knowledge_base_is_unhealthy_and_told(tmp_path):
     (tmp_path / "kb.db").write_bytes(b"something else entirely, and long enough" * 100)
     async with open_crib(Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db"), docs=False))) as crib:
-        stats = (await crib.call("kb.stats", {})).structured
-        failed = await crib.call("kb.list_collections", {})
+        stats = (await crib.call("kb_stats", {})).structured
+        failed = await crib.call("kb_list_collections", {})
 
     assert stats["status"] == "unhealthy"
     assert "not a database" in stats["reasons"][0]
@@ -289,11 +289,11 @@ async def test_what_the_documents_do_not_say_is_said_plainly(kb):
 async def test_a_tool_of_the_users_own_keeps_its_name(tmp_path):
     from toolcrib import tool
 
-    @tool(name="kb.stats", security_level="read_only")
+    @tool(name="kb_stats", security_level="read_only")
     def mine() -> str:
         """Mine."""
         return "mine"
 
     config = Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db")))
     async with open_crib(config, tools=[mine]) as crib:
-        assert (await crib.call("kb.stats", {})).text == "mine"
+        assert (await crib.call("kb_stats", {})).text == "mine"

@@ -250,13 +250,13 @@ async def test_native_tools_are_known_by_name_until_somebody_imports_them(place:
 
 
 async def test_the_tools_of_the_knowledge_base_are_told_too(place: ProjectPlace):
-    """They are there as soon as toolcrib is; nothing is opened for it."""
-    (place.directory / "toolcrib.toml").write_text('[servers.files]\ncommand = "files"\n')
+    """Where they were asked for; nothing is opened for it."""
+    (place.directory / "toolcrib.toml").write_text('[servers.files]\ncommand = "files"\n[kb]\nexpose = "always"\n')
 
     names = [entry.name for entry in (await ProjectState(place).read()).entries(None)]
 
-    assert [name for name in names if name.startswith("kb.")] == sorted(
-        f"kb.{name}"
+    assert [name for name in names if name.startswith("kb_")] == sorted(
+        f"kb_{name}"
         for name in (
             *("answer", "get_document", "hybrid_search", "list_collections", "list_documents"),
             *("resolve_citations", "stats", "add", "remove", "reindex", "export", "import"),

@@ -15,6 +15,7 @@ from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import Ruling
+from toolcrib.core.names import alias_of
 from toolcrib.core.requests import Request
 
 SESSIONS_KEPT = 10_000
@@ -162,6 +163,8 @@ class Approvals:
         if (caller.id, caller.session, tool) in self._sessions or await self._is_marked(caller, tool):
             return Ruling.APPROVED_FOR_SESSION
         remembered = await self.answers.find(tool, caller.id)
+        if remembered is None and alias_of(tool) != tool:
+            remembered = await self.answers.find(alias_of(tool), caller.id)
         if remembered is False:
             raise PermissionDenied(
                 f"{tool} was denied to this caller once and for all.",

@@ -140,6 +140,8 @@ class Catalog:
     """Names that look like others, and which."""
     others: Mapping[str, Route] = field(default_factory=dict)
     """To resources, templates and prompts, by ``offer_key`` of the exposed name."""
+    quiet: Mapping[str, Route] = field(default_factory=dict)
+    """To tools that can be called and are not listed."""
     stamps: Mapping[OfferKind, int] = field(default_factory=dict, compare=False)
     """The version in which something of each kind last changed."""
     _by_server: dict[str, list[Route]] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -155,7 +157,7 @@ class Catalog:
     def find(self, kind: RequestKind, name: str) -> Route | None:
         """Where such a request for an exposed name goes, if anywhere."""
         if kind is RequestKind.CALL:
-            return self.routes.get(name)
+            return self.routes.get(name) or self.quiet.get(name)
         found = (self.others.get(offer_key(offered, name)) for offered in ASKED_OF[kind])
         route = next((route for route in found if route is not None), None)
         return self._by_template(name) if route is None and kind is RequestKind.READ else route
@@ -171,7 +173,7 @@ class Catalog:
 
     def by_key(self, key: str) -> Route | None:
         """The route with that ``Reach.key``, if there is one."""
-        return self.routes.get(key) or self.others.get(key)
+        return self.routes.get(key) or self.others.get(key) or self.quiet.get(key)
 
     def named(self, name: str) -> Route | None:
         """The offer that people mean by a name, whatever its kind: a key, a name, or the URI that clients know; where

@@ -35,6 +35,8 @@ class _Made:
     config: ServerConfig | None
     held: Mapping[str, HoldReason]
     routes: SourceRoutes
+    listed: int = -1
+    """How many of the offers are listed, where some may not be."""
 
     def fits(self, offers: Sequence[Offer], shelf: ServerShelf | None) -> bool:
         """Whether they would be made the same again.
@@ -69,10 +71,13 @@ class RouteCache:
     def _of_native(self, security: SecurityConfig) -> _Made:
         listing, kept = self._native.listing, self._made.get("")
         offers = listing.offers
-        if kept is not None and kept.fits(offers, None):
+        listed = len(offers) - len(listing.quiet)
+        if kept is not None and kept.listed == listed and kept.fits(offers, None):
             return kept
-        offering = Offering(self._native, listing.tools, native_view(security), others=listing.others)
-        return _Made(self._native, offers, None, {}, native_routes(offering))
+        offering = Offering(
+            self._native, listing.tools, native_view(security), others=listing.others, quiet=listing.quiet
+        )
+        return _Made(self._native, offers, None, {}, native_routes(offering), listed)
 
     def _of_server(self, shelf: ServerShelf, security: SecurityConfig) -> _Made:
         kept = self._made.get(shelf.config.name)
@@ -121,7 +126,8 @@ class Current:
         old, catalog = self.catalog, self._merged(shelves)
         if first and not self._prefix:
             refuse_clashes(catalog)
-        if not first and catalog.routes == old.routes and catalog.others == old.others:
+        is_same = catalog.routes == old.routes and catalog.others == old.others and catalog.quiet == old.quiet
+        if not first and is_same:
             self.catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes, stamps=old.stamps)
             return
         lookalikes = self._lookalikes.follow(old.routes, catalog.routes)

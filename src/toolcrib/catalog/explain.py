@@ -32,6 +32,8 @@ class ToolVerdict(StrEnum):
     """Disabled, or not part of a profile."""
     RENAMED = "renamed"
     """A profile shows it under another name."""
+    UNLISTED = "unlisted"
+    """It can be called; no list has it."""
     LEFT_OUT = "left out"
     DISABLED = "disabled"
     """Its server is."""
@@ -52,6 +54,9 @@ class Explanation:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+_QUIET = "It can be called, and is not listed while nothing was put into the knowledge base."
+
+
 def explain_name(
     name: str,
     catalog: Catalog,
@@ -60,6 +65,8 @@ def explain_name(
     security: SecurityConfig,
 ) -> Explanation:
     """Why a name, a key or a URI is available or not."""
+    if name in catalog.quiet:
+        return Explanation(name, ToolVerdict.UNLISTED, (_QUIET,), 'Add documents, or write expose = "always" in [kb].')
     route = catalog.named(name)
     if route is not None:
         shelf = shelves.get(route.server)

@@ -31,6 +31,8 @@ class Offering:
     held: Mapping[str, HoldReason] = field(default_factory=dict)
     """What is in quarantine, by its key at the source, and why."""
     others: Sequence[Offer] = ()
+    quiet: Sequence[Tool] = ()
+    """Tools that can be called and are not listed."""
 
     def route(self, name: str, server: str, offer: Offer) -> Route | None:
         """The way to one offer under its exposed name; ``None`` if it shall not be offered."""
@@ -62,14 +64,19 @@ class SourceRoutes:
     left_out: Mapping[str, LeftOut]
     others: Mapping[str, Route] = field(default_factory=dict)
     """To what are no tools, by key."""
+    quiet: Mapping[str, Route] = field(default_factory=dict)
+    """To tools that are not listed."""
 
 
 def native_routes(offer: Offering) -> SourceRoutes:
     """The routes to native tools, which keep their names."""
-    offered = {tool.name: offer.route(tool.name, "", tool) for tool in offer.tools}
-    routes = {name: route for name, route in offered.items() if route is not None}
+    offered = {tool.name: offer.route(tool.name, "", tool) for tool in (*offer.tools, *offer.quiet)}
+    unlisted = {tool.name for tool in offer.quiet}
+    found = {name: route for name, route in offered.items() if route is not None}
+    routes = {name: route for name, route in found.items() if name not in unlisted}
+    quiet = {name: route for name, route in found.items() if name in unlisted}
     left_out = {name: _DISABLED for name, route in offered.items() if route is None}
-    return SourceRoutes("", routes, left_out, offer.other_routes("", left_out, prefix=False))
+    return SourceRoutes("", routes, left_out, offer.other_routes("", left_out, prefix=False), quiet)
 
 
 def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
@@ -111,7 +118,8 @@ def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity:
         if part.others:
             others = {**part.others, **others}  # who comes first keeps a shared name
     by_name = {name: routes[name] for name in sorted(routes)}
-    return Catalog(by_name, left_out, version, others={key: others[key] for key in sorted(others)})
+    sorted_others = {key: others[key] for key in sorted(others)}
+    return Catalog(by_name, left_out, version, others=sorted_others, quiet=native.quiet)
 
 
 def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, LeftOut], capacity: int) -> None:

@@ -6,13 +6,12 @@ know every tool by its name in the whole catalogue.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.core.access import NATIVE, matches
-from toolcrib.core.names import plain_uri
+from toolcrib.core.names import alias_of, fits_pattern, plain_uri
 from toolcrib.core.offers import JsonObject
 
 _AS_IT_IS = ProfileTool()
@@ -35,14 +34,16 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
     left_out = dict(whole.left_out)
     fixed: dict[str, Mapping[str, Any]] = {}
     withheld: dict[str, frozenset[str]] = {}
-    for route in whole.routes.values():
-        change = profile.change.get(route.name, _AS_IT_IS)
+    quiet: dict[str, Route] = {}
+    for route in (*whole.routes.values(), *whole.quiet.values()):
+        change = profile.change.get(route.name) or profile.change.get(alias_of(route.name), _AS_IT_IS)
         shown = change.name or (route.original_name if profile.is_plain else route.name)
         reason = _why_not(route, profile, change) or _taken(shown, routes)
         if reason:
             left_out[route.name] = LeftOut(LeftOutKind.NOT_IN_PROFILE, reason)
             continue
-        routes[shown] = route if change is _AS_IT_IS and shown == route.name else _changed(route, shown, change)
+        place = quiet if route.name in whole.quiet else routes
+        place[shown] = route if change is _AS_IT_IS and shown == route.name else _changed(route, shown, change)
         if change.fixed or change.hidden:
             fixed[shown], withheld[shown] = change.fixed, frozenset((*change.fixed, *change.hidden))
     others: dict[str, Route] = {}
@@ -52,7 +53,8 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
         else:
             others[key] = route
     shown_ones = dict(sorted(routes.items()))
-    return Dressed(Catalog(shown_ones, left_out, version, others=others, stamps=whole.stamps), fixed, withheld)
+    catalog = Catalog(shown_ones, left_out, version, others=others, quiet=quiet, stamps=whole.stamps)
+    return Dressed(catalog, fixed, withheld)
 
 
 def shows(profile: ProfileConfig, route: Route, name: str) -> bool:
@@ -80,7 +82,7 @@ def _why_not(route: Route, profile: ProfileConfig, change: ProfileTool) -> str:
         return f"it has no server {place!r}"
     if not matches(route.name, profile.tools):
         return "no pattern of its tools fits"
-    pattern = next((pattern for pattern in profile.without if fnmatchcase(route.name, pattern)), None)
+    pattern = next((pattern for pattern in profile.without if fits_pattern(route.name, pattern)), None)
     if pattern is not None:
         return f"the pattern {pattern!r} of its without fits"
     return next(_misfits(route.offer.input_schema, change), "")

@@ -15,6 +15,7 @@ from toolcrib.cli.invoke import Options, arg
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here, opened
 from toolcrib.core.events import Emit, drop
+from toolcrib.core.names import KB_PREFIX
 from toolcrib.core.requests import SilentChannel
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import open_library
@@ -32,7 +33,7 @@ PROGRESS = "notifications/progress"
 
 
 class KnowledgeCalls:
-    """The ``kb.*`` tools as a command calls them: through the same layers as everybody else."""
+    """The ``kb_*`` tools as a command calls them: through the same layers as everybody else."""
 
     def __init__(self, crib: Crib, console: Console, *, shows_progress: bool) -> None:
         self._crib, self.bar = crib, ProgressBar(console, is_shown=shows_progress)
@@ -41,7 +42,7 @@ class KnowledgeCalls:
         """What the tool answers; what is ``None`` is not given. Raises ``FailedCall``."""
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            result = await self._crib.call(f"kb.{tool}", given, channel=self.bar, timeout_s=DAY_S)
+            result = await self._crib.call(f"{KB_PREFIX}{tool}", given, channel=self.bar, timeout_s=DAY_S)
         finally:
             self.bar.end()
         if result.error is not None:

@@ -128,7 +128,7 @@ async def discover_unasked(crib: Crib, console: Console) -> dict[str, Record]:
 
 async def make_known(crib: Crib, console: Console, tool: str) -> None:
     """Ask whoever may offer ``tool``, if nobody known does: its server, or all when the name names none."""
-    if tool in crib.catalog.routes:
+    if crib.lookup(tool) is not None:
         return
     server = server_of(tool)
     if server in crib.shelves:

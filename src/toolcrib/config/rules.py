@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from toolcrib.config.keys import POLICY, Key, Stricter, as_first_said
@@ -10,6 +9,7 @@ from toolcrib.config.model import Config, Layer, ServerConfig
 from toolcrib.config.sections import PlaceRules, SecurityConfig
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS, setting_of
 from toolcrib.core.kinds import Policy
+from toolcrib.core.names import alias_of, fits_pattern
 from toolcrib.core.offers import SecurityLevel
 
 T = TypeVar("T")
@@ -97,14 +97,16 @@ def level_said(
 
 
 def _strictest_own(names: tuple[str, ...], table: Mapping[str, T], mildest_first: tuple[T, ...]) -> T | None:
-    return max((table[name] for name in names if name in table), key=mildest_first.index, default=None)
+    """What is said of exactly these names, or of another that one of them has."""
+    every = {*names, *map(alias_of, names)}
+    return max((table[name] for name in every if name in table), key=mildest_first.index, default=None)
 
 
 def strictest_pattern(
     name: str, table: Mapping[str, Any], mildest_first: tuple[Any, ...], *, uri: str = ""
 ) -> str | None:
     """Of the patterns that fit a name, or the URI beside it, one with the strictest value."""
-    fitting = [pattern for pattern in table if fnmatchcase(name, pattern) or (uri and fnmatchcase(uri, pattern))]
+    fitting = [pattern for pattern in table if fits_pattern(name, pattern) or (uri and fits_pattern(uri, pattern))]
     return max(fitting, key=lambda pattern: mildest_first.index(table[pattern])) if fitting else None
 
 

@@ -235,13 +235,13 @@ class KbConfig:
     """The knowledge base: where it is, how it is searched, and who writes its answers."""
 
     enabled: Annotated[bool, prefer(readers.flag)] = False
-    """Whether the ``kb.*`` tools are in the catalogue; what comes from files has them unless it says no."""
+    """Whether there are the ``kb_*`` tools; what comes from files has them unless it says no."""
     path: Annotated[str, prefer(readers.some_text)] = ""
     """Empty: ``kb.db`` in the user's state directory."""
     docs: Annotated[bool, prefer(readers.flag)] = True
     """Whether toolcrib's own documentation is a collection of its own."""
     add_from: Annotated[tuple[str, ...], Key(readers.texts("folders"), common)] = ()
-    """Folders that ``kb.add`` may read, whoever calls it; what is typed at ``toolcrib kb add`` needs none."""
+    """Folders that ``kb_add`` may read, whoever calls it; what is typed at ``toolcrib kb add`` needs none."""
     embedder: Annotated[str, prefer(readers.some_text)] = "bundled"
     """For new collections: what is built in, or a name out of ``embedders``."""
     embedders: Annotated[
@@ -254,6 +254,9 @@ class KbConfig:
     """Empty: the provider's own address."""
     key: Annotated[str, prefer(readers.some_text, is_secret=True, mask=Secrecy.KEY)] = field(default="", repr=False)
     timeout_s: Annotated[float, prefer(readers.timeout_s)] = 60.0
+    expose: Annotated[str, prefer(readers.one_of("auto", "always", "never"))] = "auto"
+    """Whether the ``kb_*`` tools are listed; they can be called in any case. ``auto``: once something was put into it,
+    or where ``enabled`` is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Literal, assert_never
 
 from toolcrib.core.kinds import HoldReason, Policy
+from toolcrib.core.names import fits_pattern
 from toolcrib.core.offers import OfferKind, SecurityLevel, offer_key
 
 NATIVE = "native"
@@ -169,4 +169,4 @@ def may_operate(caller: Caller, level: SecurityLevel) -> bool:
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether any of the patterns stands for the name."""
-    return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)
+    return any(pattern == "*" or fits_pattern(name, pattern) for pattern in patterns)

@@ -36,6 +36,10 @@ class RemoteIndex(Protocol):
         """After much was added: have the engine's own indexes follow."""
 
 
+OWN_COLLECTION = "toolcrib"
+"""The collection of toolcrib's own documentation."""
+
+
 class Job(msgspec.Struct, frozen=True):
     """One source that somebody has taken, and how often that was done."""
 

@@ -7,6 +7,7 @@ A resource is called ``lib__memo://about`` inside toolcrib, like everything else
 import re
 import unicodedata
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,8 +18,15 @@ SERVER_NAME_MAX = 32
 TOOL_NAME_MAX = 128
 RESULT_READ = "result_read"
 """toolcrib's own tool that reads what a large result left out."""
-KB_PREFIX = "kb."
+KB_PREFIX = "kb_"
 """How the names of the knowledge base's tools begin."""
+KB_TOOLS = (
+    *("hybrid_search", "get_document", "stats", "list_collections", "list_documents", "resolve_citations", "answer"),
+    *("add", "remove", "reindex", "export", "import"),
+)
+_SPECIFIED = {f"{KB_PREFIX}{tool}": f"kb.{tool}" for tool in KB_TOOLS}
+"""The names that the specification has for them: many providers refuse a dot, so nobody is shown these."""
+_ALIASES = {alias: name for name, alias in _SPECIFIED.items()}
 
 TOOLS_FIND, TOOLS_DESCRIBE, TOOLS_CALL = "tools_find", "tools_describe", "tools_call"
 META_TOOLS = (TOOLS_FIND, TOOLS_DESCRIBE, TOOLS_CALL)
@@ -69,9 +77,24 @@ def to_server_name(name: str) -> str:
     return snake if snake[0].isalpha() else f"s_{snake}"[:SERVER_NAME_MAX].rstrip("_")
 
 
+def name_of_alias(name: str) -> str:
+    """The name in the catalogue of what may also be called ``name``; most have no other name."""
+    return _ALIASES.get(name, name)
+
+
+def alias_of(name: str) -> str:
+    """The other name that calls and rules may use; the same for most."""
+    return _SPECIFIED.get(name, name)
+
+
+def fits_pattern(name: str, pattern: str) -> bool:
+    """Whether a pattern stands for a name, by whichever of its names."""
+    return fnmatchcase(name, pattern) or (name in _SPECIFIED and fnmatchcase(_SPECIFIED[name], pattern))
+
+
 def is_own(name: str) -> bool:
     """Whether a tool without a server is one that toolcrib itself puts beside those of the user."""
-    return name == RESULT_READ or name.startswith(KB_PREFIX)
+    return name == RESULT_READ or name in _SPECIFIED
 
 
 def is_tool_name(name: str) -> bool:

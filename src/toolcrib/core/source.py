@@ -27,11 +27,13 @@ class Listing:
     """How the source says it wants to be used, for a model."""
     features: tuple[str, ...] = ()
     """What it can do besides: ``completions``, ``logging``, ``subscribe``."""
+    quiet: tuple[Tool, ...] = ()
+    """Tools that can be called and are not listed."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:
         """All of it; the tools themselves where there is nothing else, so that they can be compared by identity."""
-        return (*self.tools, *self.others) if self.others else self.tools
+        return (*self.tools, *self.others, *self.quiet) if self.others or self.quiet else self.tools
 
 
 class HandedLinks:

@@ -29,7 +29,7 @@ from toolcrib.core.requests import SubAgents
 from toolcrib.core.source import LocalSource, Source
 from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.knowledge import make_knowledge
+from toolcrib.crib.knowledge import look_of, make_knowledge
 from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, make_seal, noted, open_audit
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
@@ -219,10 +219,12 @@ class CribBuilder:
         return NativeSource(own, emit=self._emit, capacity=self._config.capacity, run_isolated=run)
 
     def _knowledge(self) -> list[LocalSource]:
-        config, fills = self._config.kb, not self._options.one_shot
+        config, backend, fills = self._config.kb, self._backend, not self._options.one_shot
         if not config.enabled:
             return []
-        return [make_knowledge(config, self._around, self._backend, self._maker.workers, self._emit, fills=fills)]
+        source = make_knowledge(config, self._around, backend, self._maker.workers, self._emit, fills=fills)
+        source.list_while(look_of(self._config, backend))
+        return [source]
 
     def _workspace(self) -> "list[WorkspaceSource]":
         """Where it is switched on; its ``bash`` runs at whatever isolation is proven here."""

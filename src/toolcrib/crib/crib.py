@@ -25,7 +25,7 @@ from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
 from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
-from toolcrib.core.names import name_of_uri
+from toolcrib.core.names import name_of_alias, name_of_uri
 from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, Request, Result
 from toolcrib.core.source import Listing
@@ -167,7 +167,7 @@ class Crib:
 
     def lookup(self, name: str) -> Route | None:
         """Where calls to an exposed name go, if there is such a tool."""
-        return self.catalog.routes.get(name)
+        return self.catalog.find(RequestKind.CALL, name_of_alias(name))
 
     def register(self, function: Callable[..., Any]) -> Tool:
         """Add a native tool while the Crib runs; a taken name is replaced, with a warning."""
@@ -183,7 +183,7 @@ class Crib:
 
     def explain(self, name: str) -> Explanation:
         """Why a tool is here, missing, hidden, stale or renamed."""
-        return explain_name(name, self.catalog, self.shelves, self.disabled, self._current.security)
+        return explain_name(name_of_alias(name), self.catalog, self.shelves, self.disabled, self._current.security)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have ``listener`` called when the catalogue changed, until what is returned is called."""
@@ -271,6 +271,9 @@ class Crib:
     ) -> Request:
         """A request for ``run``, with an id that no other has."""
         found = self._steps[kind].get(name)
+        if found is None:
+            name = name_of_alias(name)
+            found = self._steps[kind].get(name)
         tool, number = "" if found is None else found[0], f"{self._run_id}-{next(self._numbers)}"
         return Request(name, tool, arguments, number, caller, channel, timeout_s, meta, more, kind)
 

@@ -1,4 +1,4 @@
-"""From configuration to the library behind the ``kb.*`` tools, with its embedders and whoever writes answers.
+"""From configuration to the library behind the ``kb_*`` tools, with its embedders and whoever writes answers.
 
 Imports all of the knowledge base, numpy included: ``crib/knowledge`` does not import this before it is needed.
 """
@@ -57,7 +57,7 @@ def make_library(
 
 
 def make_tools(config: KbConfig, around: Environment, make: Callable[[], Library], *, fills: bool) -> KnowledgeTools:
-    """What answers the ``kb.*`` tools; ``make`` is called by the first of them."""
+    """What answers the ``kb_*`` tools; ``make`` is called by the first of them."""
     return KnowledgeTools(make, partial(make_answerer, config, around), report_progress, fills=fills)
 
 

@@ -11,7 +11,7 @@ from toolcrib.catalog.catalog import Catalog, Route, signature_of
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.errors import InvalidArguments, ToolcribError
-from toolcrib.core.names import TOOLS_CALL, TOOLS_DESCRIBE, TOOLS_FIND
+from toolcrib.core.names import TOOLS_CALL, TOOLS_DESCRIBE, TOOLS_FIND, name_of_alias
 from toolcrib.core.offers import SecurityLevel, Tool, to_mcp
 from toolcrib.core.requests import Request, Result
 
@@ -64,7 +64,7 @@ class MetaCalls:
         return _say("\n".join(signature_of(hit.route) for hit in hits) or NOTHING)
 
     async def _describe(self, call: Request) -> Result:
-        name = _text(call, "name")
+        name = name_of_alias(_text(call, "name"))
         route = self._visible(name, call.caller) or self._visible(name, call.caller, await self._offer.current())
         if route is None:
             raise _not_here(self._offer.unknown(name, call.caller))
@@ -72,7 +72,7 @@ class MetaCalls:
 
     async def _call(self, call: Request) -> Result:
         """The call goes on as one of the tool it names, with all that belongs to it: channel, answers, limits."""
-        name, arguments = _text(call, "name"), _arguments(call)
+        name, arguments = name_of_alias(_text(call, "name")), _arguments(call)
         result = await self._offer.run_real(msgspec.structs.replace(call, name=name, arguments=arguments))
         error = result.error
         if error is None or "rpc_code" in error.details:

@@ -102,6 +102,7 @@ class Servers:
         self._written = self._with_attached({server.name: server for server in servers})
         for server in self._written.values():
             self._put(server, records)
+        await self._parts.native.list_offers()
         self._current.merge(self.shelves.values(), first=True)
         if self.supply is not None:
             self.supply.open(self._follow, self._parts.emit)
@@ -176,6 +177,7 @@ class Servers:
 
     async def need(self, grace_s: float) -> None:
         """Ask those that must be asked; waits at most the grace."""
+        await self._parts.native.list_offers()
         await self.find(grace_s)
         await self.fresh.need(grace_s)
 

@@ -202,7 +202,7 @@ class LocalSources:
         self._owners: dict[str, LocalSource] = {}
         taken: set[str] = set()
         for source in sources:
-            for tool in source.listing.tools:
+            for tool in _callable(source):
                 if tool.name in taken:
                     source.unregister(tool.name)
                 taken.add(tool.name)
@@ -210,17 +210,20 @@ class LocalSources:
         self._arrange()
 
     def _arrange(self) -> None:
-        self._owners = {tool.name: source for source in self._sources for tool in source.listing.tools}
+        self._owners = {tool.name: source for source in self._sources for tool in _callable(source)}
 
     @property
     def listing(self) -> Listing:
         """The tools right now."""
         listed = [source.listing for source in self._sources]
         others = tuple(offer for each in listed for offer in each.others)
-        return Listing(tuple(tool for each in listed for tool in each.tools), others=others)
+        quiet = tuple(tool for each in listed for tool in each.quiet)
+        return Listing(tuple(tool for each in listed for tool in each.tools), others=others, quiet=quiet)
 
     async def list_offers(self) -> Listing:
-        """The tools right now."""
+        """The tools right now, after each source had a look."""
+        for source in self._sources:
+            await source.list_offers()
         return self.listing
 
     def answer(self, call: Request) -> Coroutine[Any, Any, Result]:
@@ -248,6 +251,10 @@ class LocalSources:
         async with AsyncExitStack() as closing:
             for source in reversed(self._sources):
                 closing.push_async_callback(source.close)
+
+
+def _callable(source: LocalSource) -> tuple[Tool, ...]:
+    return (*source.listing.tools, *source.listing.quiet)
 
 
 class SourceMaker:

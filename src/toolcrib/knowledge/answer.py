@@ -291,7 +291,7 @@ class GroundedAnswer:
     """Why something was searched by words alone."""
 
     def to_json(self) -> dict[str, Any]:
-        """As ``kb.answer`` returns it."""
+        """As ``kb_answer`` returns it."""
         return {
             "answer": self.text,
             "mode": self.mode,

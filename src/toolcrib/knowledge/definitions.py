@@ -1,4 +1,4 @@
-"""How the ``kb.*`` tools are described to a model: their schemas, and one example each. Data only."""
+"""How the ``kb_*`` tools are described to a model: their schemas, and one example each. Data only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ FREE: Schema = {"type": "object"}
 EVERY_COLLECTION = "*"
 NOTHING = "The documents do not contain the answer."
 COLLECTION_IDS = _list(
-    TEXT, minItems=1, maxItems=10, description="Collections to search; kb.list_collections names them, * is all of them"
+    TEXT, minItems=1, maxItems=10, description="Collections to search; kb_list_collections names them, * is all of them"
 )
 FILTERS = _object(
     {
@@ -65,10 +65,10 @@ RESULT = _object(
 )
 
 SEARCH = _tool(
-    "kb.hybrid_search",
+    "kb_hybrid_search",
     (
         "Search the knowledge base by words and by meaning at once. Returns the best passages with where they come"
-        " from. Read more of a document around a passage with kb.get_document."
+        " from. Read more of a document around a passage with kb_get_document."
     ),
     ("search", "hybrid_search", "citations"),
     input_schema=_object(
@@ -94,7 +94,7 @@ SEARCH = _tool(
 )
 
 DOCUMENT = _tool(
-    "kb.get_document",
+    "kb_get_document",
     (
         "Read a document of the knowledge base, whole or in part: a range of characters, lines or pages, the part under"
         " a heading, or a passage with its neighbours. Long texts come in pieces; next says where to go on."
@@ -163,7 +163,7 @@ COUNTS = _object(
     "passages",
 )
 STATS = _tool(
-    "kb.stats",
+    "kb_stats",
     "How much the knowledge base holds, and whether it is healthy, degraded or unhealthy, and why.",
     ("collection", "statistics"),
     input_schema=_object({"collection_ids": _list(TEXT, maxItems=10, description="All collections if not given")}),
@@ -182,7 +182,7 @@ STATS = _tool(
 )
 
 COLLECTIONS = _tool(
-    "kb.list_collections",
+    "kb_list_collections",
     "List the collections of the knowledge base that can be searched, with what is in them.",
     ("collection", "collections"),
     input_schema=_object(
@@ -213,7 +213,7 @@ COLLECTIONS = _tool(
 )
 
 CITATIONS = _tool(
-    "kb.resolve_citations",
+    "kb_resolve_citations",
     (
         "Turn passage ids into full references: title, source, licence, version, page, headings; and check that the"
         " passage, or a quote from it, still stands there. Markers such as [2] in text mean the second citation."
@@ -265,7 +265,7 @@ CITATIONS = _tool(
 )
 
 ANSWER = _tool(
-    "kb.answer",
+    "kb_answer",
     (
         "Answer a question from the knowledge base, with citations like [1] and a check of which sentences the cited"
         " passages support. Says so plainly when the documents do not contain the answer."
@@ -312,7 +312,7 @@ ANSWER = _tool(
 )
 
 DOCUMENTS = _tool(
-    "kb.list_documents",
+    "kb_list_documents",
     "List the documents of a collection by source, some at a time; next says after which to go on.",
     ("collection", "documents"),
     input_schema=_object(
@@ -355,7 +355,7 @@ CHANGES: Schema = {
 PATH = TEXT | {"minLength": 1, "maxLength": 4096}
 MISSING = MAYBE | {"description": "Why they are found by words alone until vectors are made"}
 ADD = _tool(
-    "kb.add",
+    "kb_add",
     (
         "Add files, folders and web pages to a collection of the knowledge base, or bring it up to date with them: what"
         " is new or changed is read, what is gone from a folder leaves. Interrupted, it goes on when called again."
@@ -395,7 +395,7 @@ ADD = _tool(
 )
 
 REMOVE = _tool(
-    "kb.remove",
+    "kb_remove",
     "Take documents, or a whole collection, out of the knowledge base. No file is touched.",
     ("collection", "documents"),
     annotations={"destructiveHint": True},
@@ -414,7 +414,7 @@ REMOVE = _tool(
 )
 
 REINDEX = _tool(
-    "kb.reindex",
+    "kb_reindex",
     (
         "Build the index of collections anew from the texts that are kept, and make the vectors that are missing; or"
         " have another embedder make them. The old ones answer until the new ones are complete."
@@ -435,10 +435,10 @@ REINDEX = _tool(
 )
 
 EXPORT = _tool(
-    "kb.export",
+    "kb_export",
     (
         "Documents with their whole texts as lines of JSON, to be kept elsewhere: written to a file, one below the"
-        " other, kb.import takes them in again. Some at a time; next says where to go on."
+        " other, kb_import takes them in again. Some at a time; next says where to go on."
     ),
     ("document", "documents"),
     input_schema=_object(
@@ -462,8 +462,8 @@ EXPORT = _tool(
 )
 
 IMPORT = _tool(
-    "kb.import",
-    "Take in the documents of a file that kb.export's lines were written to, and index them.",
+    "kb_import",
+    "Take in the documents of a file that kb_export's lines were written to, and index them.",
     ("collection", "documents"),
     input_schema=_object(
         {"source": PATH | {"description": "A file below the folders that the configuration allows"}}, "source"

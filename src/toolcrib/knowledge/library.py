@@ -19,6 +19,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.knowledge import (
+    OWN_COLLECTION,
     Collection,
     CollectionChange,
     CollectionCounts,
@@ -50,7 +51,7 @@ from toolcrib.knowledge.transfer import HINT, ExportedPart, Imported, OnRead, ex
 from toolcrib.search.hybrid import Segment
 from toolcrib.search.vectors import Embedder
 
-OWN = "toolcrib"
+OWN = OWN_COLLECTION
 OWN_DESCRIPTION = "How toolcrib works: its own documentation."
 
 
@@ -270,7 +271,7 @@ class Library:
         kept = None if found is None else await self.store.text(found.id)
         if found is None or kept is None:
             raise UnknownDocument(
-                f"No document {document[:100]!r}.", hint="Take document_id from a result of kb.hybrid_search."
+                f"No document {document[:100]!r}.", hint="Take document_id from a result of kb_hybrid_search."
             )
         return found, kept
 

@@ -239,7 +239,7 @@ class AdditionReport:
     """Why vectors are still to be made."""
 
     def to_json(self) -> dict[str, Any]:
-        """As ``kb.add`` returns it."""
+        """As ``kb_add`` returns it."""
         return {
             "collection_id": self.collection,
             "added": self.added,

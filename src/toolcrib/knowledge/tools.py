@@ -1,4 +1,4 @@
-"""The ``kb.*`` tools: each answers as its definition says; those that change something also tell how far they are."""
+"""The ``kb_*`` tools: each answers as its definition says; those that change something also tell how far they are."""
 
 import asyncio
 import re
@@ -285,7 +285,7 @@ async def _around(library: Library, chunk: str, neighbours: int) -> tuple[Docume
     """A passage with so many before and after it."""
     resolved = await library.passage(chunk)
     if resolved.document is None or resolved.passage is None:
-        raise InvalidArguments(f"No passage {chunk[:100]!r}.", hint="Take chunk_id from a result of kb.hybrid_search.")
+        raise InvalidArguments(f"No passage {chunk[:100]!r}.", hint="Take chunk_id from a result of kb_hybrid_search.")
     document, kept = await library.read(resolved.document.id)
     passages: Sequence[Passage] = await library.store.passages(document.id)
     at = resolved.passage.ordinal

@@ -215,7 +215,7 @@ def check_profiles(crib: Crib, profiles: Mapping[str, ProfileConfig]) -> Iterato
         level = "ok" if any(not route.tool.reads_results for route in shown.routes.values()) else "warn"
         yield HealthCheck(level, subject, f"{count} tool{'s' if count != 1 else ''}")
         for tool in profile.change:
-            if tool not in crib.catalog.routes:
+            if crib.lookup(tool) is None:
                 message = f"it changes {tool}, which is not there"
                 yield HealthCheck("warn", subject, message, f"toolcrib why {tool}")
             elif tool in shown.left_out:

@@ -299,7 +299,7 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
 
     ``module:function`` tells its tool's name at least; what is in a ``module`` is not known before it is imported.
     """
-    own = [*(kb_tools(config.kb) if config.kb.enabled else []), *_workspace_tools(config)]
+    own = [*kb_tools(config), *_workspace_tools(config)]
     if is_bare(config):
         return Named((*builtin, *own))
     tools: list[Tool] = []

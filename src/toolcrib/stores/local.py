@@ -10,7 +10,8 @@ from toolcrib.config.model import Config, has_result_limit
 from toolcrib.config.references import resolve
 from toolcrib.config.sections import KbConfig
 from toolcrib.core.coordination import Coordination, SessionBook
-from toolcrib.core.knowledge import KnowledgeStore
+from toolcrib.core.errors import KnowledgeUnavailable
+from toolcrib.core.knowledge import OWN_COLLECTION, KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook, token_file
 from toolcrib.stores.audit.file import AuditFile
@@ -61,6 +62,20 @@ class Backend:
     def knowledge(self) -> KnowledgeStore:
         """Documents and their index."""
         return SqliteKnowledge(kb_path(self.config.kb, self.around))
+
+    async def has_documents(self) -> bool:
+        """Whether something was put into the knowledge base; toolcrib's own documentation does not count. What cannot
+        be read holds something: whoever asks for it is told what is wrong."""
+        path = self.knowledge_file()
+        if path is not None and not path.exists():
+            return False
+        store = self.knowledge()
+        try:
+            return any(each.id != OWN_COLLECTION for each in await store.collections())
+        except KnowledgeUnavailable:
+            return True
+        finally:
+            await store.close()
 
     def knowledge_file(self) -> Path | None:
         """The file that documents are in; ``None`` if they are in none."""

@@ -34,7 +34,7 @@ def passage(number: int, score: float) -> Json:
     return {**ids, "content": content, "title": title, "score": score, "citation": citation(number)}
 
 
-@tool(name="kb.list_collections", security_level="read_only", input_schema=OBJECT)
+@tool(name="kb_list_collections", security_level="read_only", input_schema=OBJECT)
 def list_collections(arguments: Json) -> Json:
     """The collections that can be searched."""
     handbook = {"collection_id": "handbook", "name": "Handbook", "description": "How we work", "document_count": 48}
@@ -42,7 +42,7 @@ def list_collections(arguments: Json) -> Json:
     return {"collections": [handbook, notes]}
 
 
-@tool(name="kb.stats", security_level="read_only", input_schema=OBJECT)
+@tool(name="kb_stats", security_level="read_only", input_schema=OBJECT)
 def stats(arguments: Json) -> Json:
     """How the collections are doing."""
     unread = {"status": "degraded", "reason": "3 files could not be read"}
@@ -54,7 +54,7 @@ def stats(arguments: Json) -> Json:
     }
 
 
-@tool(name="kb.hybrid_search", security_level="read_only", input_schema=OBJECT)
+@tool(name="kb_hybrid_search", security_level="read_only", input_schema=OBJECT)
 def hybrid_search(arguments: Json) -> Json:
     """Search by words and by meaning."""
     return {
@@ -64,7 +64,7 @@ def hybrid_search(arguments: Json) -> Json:
     }
 
 
-@tool(name="kb.get_document", security_level="read_only", input_schema=OBJECT)
+@tool(name="kb_get_document", security_level="read_only", input_schema=OBJECT)
 def get_document(arguments: Json) -> Json:
     """One document."""
     number = int(arguments["document_id"].removeprefix("doc_"))
@@ -74,7 +74,7 @@ def get_document(arguments: Json) -> Json:
     return {**ids, "content": text, "citation": citation(number)}
 
 
-@tool(name="kb.answer", security_level="read_only", input_schema=OBJECT)
+@tool(name="kb_answer", security_level="read_only", input_schema=OBJECT)
 def answer(arguments: Json) -> Json:
     """An answer with its sources."""
     first, second = "Goods may be returned within 30 days [1].", "Most customers prefer a voucher."

@@ -82,7 +82,7 @@ CITATION = {
 }
 
 
-@tool(name="kb.list_collections", security_level="read_only", input_schema={"type": "object"})
+@tool(name="kb_list_collections", security_level="read_only", input_schema={"type": "object"})
 def list_collections(arguments: dict[str, Any]) -> dict[str, Any]:
     """The collections that can be searched."""
     common = {"metadata": {}, "created": "2026-01-01T00:00:00Z"}
@@ -102,7 +102,7 @@ def list_collections(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@tool(name="kb.stats", security_level="read_only", input_schema={"type": "object"})
+@tool(name="kb_stats", security_level="read_only", input_schema={"type": "object"})
 def stats(arguments: dict[str, Any]) -> dict[str, Any]:
     """How the collections are doing."""
     return {
@@ -121,7 +121,7 @@ QUESTION = {"type": "string", "minLength": 1, "maxLength": 1000}
 
 
 @tool(
-    name="kb.hybrid_search",
+    name="kb_hybrid_search",
     security_level="read_only",
     input_schema={
         "type": "object",
@@ -158,7 +158,7 @@ def hybrid_search(arguments: dict[str, Any]) -> dict[str, Any]:
 TEXT = f"Before.\n\n{PASSAGE}\n\nAfter {HOSTILE}"
 
 
-@tool(name="kb.get_document", security_level="read_only", input_schema={"type": "object"})
+@tool(name="kb_get_document", security_level="read_only", input_schema={"type": "object"})
 def get_document(arguments: dict[str, Any]) -> dict[str, Any]:
     """One document, or a part of it."""
     if arguments.get("chunk_id") == "doc_1-0-abc":
@@ -185,7 +185,7 @@ def get_document(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @tool(
-    name="kb.answer",
+    name="kb_answer",
     security_level="read_only",
     input_schema={
         "type": "object",

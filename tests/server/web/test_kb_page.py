@@ -90,7 +90,7 @@ def test_without_the_tools_the_page_says_so(tiny):
         page = owner.get("/kb").text
 
         assert "not switched on" in page
-        assert "kb.hybrid_search" in page
+        assert "kb_hybrid_search" in page
 
 
 def test_an_empty_knowledge_base_teaches_how_to_begin(tmp_path):

@@ -181,7 +181,7 @@ def test_results_of_strangers_are_shown_not_obeyed(bench):
 def test_a_failure_says_its_code_and_what_to_do(bench):
     """The tool's own words as well."""
     page = bench.owner.post(
-        "/tools/kb.get_document/try", do="run", **{"as": "json", "json": '{"document_id": "x"}'}
+        "/tools/kb_get_document/try", do="run", **{"as": "json", "json": '{"document_id": "x"}'}
     ).text
 
     assert "It failed" in page

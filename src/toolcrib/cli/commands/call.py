@@ -15,6 +15,8 @@ from toolcrib.cli.failures import OK, FailedCall, exit_code
 from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait_with_status
 from toolcrib.core.errors import UnknownTool
+from toolcrib.core.names import name_of_alias
+from toolcrib.core.offers import RequestKind
 from toolcrib.core.requests import ErrorInfo, Result, SilentChannel
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.views.tools import missing_tool
@@ -45,7 +47,7 @@ async def run_call(options: Options, console: Console) -> int:
         crib = window.crib
         attach_terminal(console, crib.desk.attach)
         await _make_known(window, console, options.tool)
-        route = window.catalog.routes.get(options.tool)
+        route = window.catalog.find(RequestKind.CALL, name_of_alias(options.tool))
         arguments = read_arguments(options.words, options.input_json, route.tool.input_schema if route else {})
         call = window.request(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
         began = time.perf_counter()
@@ -63,7 +65,7 @@ async def _make_known(window: ProfileView, console: Console, name: str) -> None:
     """Ask whoever may offer the tool; a name that only a profile knows says nothing of its server."""
     if not window.name:
         await make_known(window.crib, console, name)
-    elif name not in window.catalog.routes:
+    elif window.catalog.find(RequestKind.CALL, name_of_alias(name)) is None:
         await discover_unasked(window.crib, console)
 
 

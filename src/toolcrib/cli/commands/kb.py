@@ -31,7 +31,7 @@ EXPORTED_AT_ONCE = 2_000_000
     arg("words", nargs="+", metavar="WORD", help="what to look for"),
     arg("-n", "--number", type=int, default=5, metavar="COUNT", help="how many passages [5]"),
     *WHERE,
-    as_json("what was found, as kb.hybrid_search returns it"),
+    as_json("what was found, as kb_hybrid_search returns it"),
     examples="""\
 examples:
   toolcrib kb search how are tools isolated
@@ -78,7 +78,7 @@ def _excerpt(console: Console, text: str, spans: Sequence[Sequence[int]]) -> str
     arg("words", nargs="+", metavar="WORD", help="the question"),
     arg("-n", "--number", type=int, default=8, metavar="COUNT", help="passages to answer from [8]"),
     *WHERE,
-    as_json("the answer, as kb.answer returns it"),
+    as_json("the answer, as kb_answer returns it"),
     examples="""\
 examples:
   toolcrib kb ask How do I add a server?
@@ -216,7 +216,7 @@ COLUMNS = (
 )
 
 
-@command(as_json("the statistics, as kb.stats returns them"))
+@command(as_json("the statistics, as kb_stats returns them"))
 async def run_stats(options: Options, console: Console) -> int:
     """Count, and judge."""
     async with open_tools(options, console) as kb:
@@ -301,7 +301,7 @@ async def run_export(options: Options, console: Console) -> None:
 
 @command(
     arg("file", metavar="FILE", help="what `toolcrib kb export` wrote, or - for stdin"),
-    as_json("what came in, as kb.import returns it"),
+    as_json("what came in, as kb_import returns it"),
     examples="""\
 examples:
   toolcrib kb import handbook.jsonl

@@ -168,7 +168,7 @@ async def run_show(options: Options, console: Console) -> None:
     """Show the tool; its server is asked if nobody has asked it yet."""
     async with open_here(options, console) as crib:
         await make_known(crib, console, options.tool)
-        route = crib.catalog.routes.get(options.tool)
+        route = crib.lookup(options.tool)
         if route is None:
             raise missing_tool(crib, options.tool)
         if options.json:

@@ -16,15 +16,16 @@ from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
 
 LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
-    "kb.list_collections",
-    "kb.hybrid_search",
-    "kb.answer",
-    "kb.get_document",
-    "kb.stats",
+    "kb_list_collections",
+    "kb_hybrid_search",
+    "kb_answer",
+    "kb_get_document",
+    "kb_stats",
 )
-ADD, REMOVE, REINDEX = "kb.add", "kb.remove", "kb.reindex"
-EXPORT, IMPORT = "kb.export", "kb.import"
+ADD, REMOVE, REINDEX = "kb_add", "kb_remove", "kb_reindex"
+EXPORT, IMPORT = "kb_export", "kb_import"
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
+EVERY = (*TOOLS, ADD, REMOVE, REINDEX, EXPORT, IMPORT)
 MOST_SKIPPED = 10
 BEFORE = 2_000
 """How many characters before a passage are shown with it."""
@@ -268,7 +269,7 @@ async def _export(_pages: Pages, visit: PageRequest) -> None:
             if not part.get("next"):
                 return
             result = await _ask(visit, EXPORT, wanted | {"after": part["next"]})
-        exchange.write(msgspec.json.encode({"error": result.error.message}))  # kb.import refuses such a line
+        exchange.write(msgspec.json.encode({"error": result.error.message}))  # kb_import refuses such a line
     finally:
         if exchange.streaming:
             exchange.end()
@@ -358,7 +359,7 @@ async def _ask(visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> R
 
 
 async def _index(visit: PageRequest) -> dict[str, Any]:
-    here = {route.name for route in visit.view.tools()}
+    here = {name for name in EVERY if visit.view.tool(name) is not None}
     query = visit.word("q", LONGEST_QUERY)
     values: dict[str, Any] = {
         "missing": [name for name in TOOLS if name not in here],

@@ -255,7 +255,7 @@ async def _back(_: Pages, visit: PageRequest) -> HttpAnswer:
 async def _set_policy(_: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
     view, name, policy = visit.view, visit.params["name"], visit.form().get("policy", "")
-    if name not in view.catalog.routes and name not in view.catalog.left_out:
+    if view.tool(name) is None and name not in view.catalog.left_out:
         raise not_found("tool", name)
     if policy not in POLICIES:
         raise unfit(f"A policy is one of {', '.join(POLICIES)}.")
