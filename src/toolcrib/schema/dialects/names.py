@@ -8,9 +8,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.schema.dialects.reduce import ReducedSchema, reduce_schema
 from toolcrib.schema.dialects.subset import Subset
@@ -18,8 +20,7 @@ from toolcrib.schema.dialects.subset import Subset
 _HASH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class NameRule:
+class NameRule(msgspec.Struct, frozen=True):
     """What a name may look like."""
 
     legal: re.Pattern[str]
@@ -53,13 +54,12 @@ TOOL_NAMES = NameRule(re.compile(r"[A-Za-z_][A-Za-z0-9_-]*"), re.compile(r"[^A-Z
 PARAMETER_NAMES = NameRule(re.compile(r"[A-Za-z0-9_.-]+"), re.compile(r"[^A-Za-z0-9_.-]"))
 
 
-@dataclass(frozen=True, slots=True)
-class NameTable:
+class NameTable(msgspec.Struct, frozen=True):
     """Names and what they are called outside, both ways."""
 
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = {}
     """Original name → the name that goes out."""
-    originals: Mapping[str, str] = field(default_factory=dict)
+    originals: Mapping[str, str] = {}
     """The name that went out → original name."""
 
     @classmethod

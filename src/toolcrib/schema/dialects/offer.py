@@ -1,8 +1,10 @@
 """A dialect turns tools into an offer: definitions a provider takes, and the way back from what a model answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.errors import CallerError
 from toolcrib.core.offers import Tool
@@ -18,8 +20,7 @@ LONGEST_NAMES = 64
 Definition = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """How tools are offered."""
 
     name_limit: int = LONGEST_NAMES
@@ -43,8 +44,7 @@ class Options:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """One tool, ready to be written in a provider's form."""
 
     name: str
@@ -58,8 +58,7 @@ class Shown:
 SchemaView = Callable[[Tool, Options], tuple[ReducedSchema, NameTable | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class DialectOffer:
+class DialectOffer(msgspec.Struct, frozen=True):
     """What a model is offered, and what its answers mean."""
 
     definitions: Sequence[Definition]
@@ -67,9 +66,9 @@ class DialectOffer:
     tools: Sequence[Definition]
     """What belongs into the request's ``tools``: the definitions, in the wrapping the provider wants."""
     names: NameTable
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = {}
     """Tools the provider would refuse the whole request for, by their own names, and why."""
-    parameters: Mapping[str, NameTable] = field(default_factory=dict)
+    parameters: Mapping[str, NameTable] = {}
     """For tools some of whose parameters have another name outside: which."""
 
     def original(self, name: str) -> str:
@@ -86,8 +85,7 @@ class DialectOffer:
 _NO_NAMES = NameTable()
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """How one provider wants its tools."""
 
     name: str

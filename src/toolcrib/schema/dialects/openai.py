@@ -1,8 +1,9 @@
 """OpenAI, chat completions and responses: an object at the top, items for every array, strict where it does no harm."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolcrib.core.names import SEPARATOR
 from toolcrib.core.offers import Tool

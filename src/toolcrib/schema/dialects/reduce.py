@@ -5,8 +5,9 @@ for the description. Calls are checked against the original, so what the reduced
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from toolcrib.schema.dialects.merge import (
     ALSO,
@@ -41,8 +42,7 @@ class Irreducible(ValueError):
     """There is nothing a provider would take; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReducedSchema:
+class ReducedSchema(msgspec.Struct, frozen=True):
     """A schema as a provider gets it."""
 
     schema: dict[str, Any]
@@ -57,8 +57,7 @@ def reduce_schema(schema: Mapping[str, Any], subset: Subset) -> ReducedSchema:
     return _Reduction(schema, subset).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """How deep a part is, and which references it was reached through."""
 
     trail: frozenset[str] = frozenset()

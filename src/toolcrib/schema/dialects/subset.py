@@ -1,8 +1,10 @@
 """What a provider takes of JSON Schema, as a table, and the rewriting that makes more of it fit."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.schema.dialects.merge import ALSO, REMARKS, is_self_contained, is_valid
 
@@ -17,8 +19,7 @@ WORD_FOR_WORD = frozenset({"not", "if", "then", "else", "contains", "propertyNam
 _HEADS = {"if": ("then", "else"), "contains": ("minContains", "maxContains")}
 
 
-@dataclass(frozen=True, slots=True)
-class Subset:
+class Subset(msgspec.Struct, frozen=True):
     """One provider's part of JSON Schema."""
 
     keywords: frozenset[str] | None = None
