@@ -94,6 +94,8 @@ SERVER_ROWS = [
     ("level", READ_ONLY, SYSTEM, SYSTEM),
     ("rate", Rate(5, 1), Rate(1, 1), Rate(1, 1)),
     ("parallel", 5, 1, 1),
+    ("share", "all", "session", "session"),
+    ("lanes", 5, 1, 1),
     ("isolation", "none", "confined", "confined"),
     ("network", True, False, False),
     ("loopback", (80, 81), (81, 82), (81,)),

@@ -209,7 +209,8 @@ def join_pins(stored: Record | None, ours: Record, how: Comparison) -> Record:
     others = {name: pin for name, pin in stored.pins.items() if not _is_same(pin, ours.pins.get(name))}
     offers = {name: shown for name, shown in by_key(ours).items() if name in others}
     seen = settle(replace(stored, pins=others), offers, how) if others else {}
-    return replace(ours, pins={**ours.pins, **seen}, entry=stored.entry or ours.entry)
+    asks = ours.asks or (stored.asks and stored.config_hash == ours.config_hash)
+    return replace(ours, pins={**ours.pins, **seen}, entry=stored.entry or ours.entry, asks=asks)
 
 
 def _is_same(stored: Pin, ours: Pin | None) -> bool:

@@ -69,17 +69,23 @@ class Refresher:
         self.shelves[config.name] = shelf
         source.on_change(lambda: self._changed_soon(config.name))
         source.on_trouble(shelf.settled.set)
+        source.on_asking(lambda: self._note_asking(shelf))
         return shelf
 
     def _adopt(self, shelf: ServerShelf, record: Record) -> None:
         shelf.tools, shelf.others = recorded_tools(record), recorded_others(record)
-        shelf.source.adopt(Listing(shelf.tools, era=record.era, others=shelf.others))
+        shelf.source.adopt(Listing(shelf.tools, era=record.era, others=shelf.others, asks=record.asks))
         shelf.is_known = is_known(record)
         shelf.held = self.quarantine.held(shelf)
         if record.status is DiscoveryStatus.SUCCESS:
             age = age_s(record, datetime.now(UTC))
             left_s = 0.0 if age is None else self._ttl_s(shelf, record.ttl_s) - age
             shelf.fresh_until = self._loop.time() + left_s
+
+    def _note_asking(self, shelf: ServerShelf) -> None:
+        """Remember that a server asks, so that its callers do not share it in later runs either."""
+        shelf.record = replace(shelf.record, asks=True)
+        self._store.store_soon(shelf, self.quarantine.comparison(shelf))
 
     def remove(self, name: str) -> ServerShelf | None:
         """Remove a server; the caller closes its source."""
@@ -247,6 +253,7 @@ class Refresher:
             entry=shelf.record.entry or shelf.config.entry,
             others=others,
             features=listing.features,
+            asks=listing.asks,
         )
         if not is_same:  # else what was made of the old ones need not be made again
             shelf.tools, shelf.others, shelf.is_known = listing.tools, listing.others, True

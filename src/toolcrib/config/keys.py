@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from toolcrib.config.values import Reader
-from toolcrib.core.kinds import AUTO, IsolationLevel, PinMode, Policy
+from toolcrib.core.kinds import AUTO, IsolationLevel, PinMode, Policy, Share
 from toolcrib.core.limits import Rate
 from toolcrib.core.offers import SecurityLevel
 
@@ -105,6 +105,8 @@ ISOLATION_OR_AUTO = _ordered(
     IsolationLevel.NONE, IsolationLevel.LIMITS, AUTO, IsolationLevel.CONFINED, IsolationLevel.ISOLATED
 )
 """By what is sure: ``auto`` takes what there is, so anything that must be there is stricter."""
+SHARE = _ordered(Share.ALL, AUTO, Share.USER, Share.SESSION)
+"""By what is sure: ``auto`` may turn out to be any of them."""
 PINS = _ordered(PinMode.OFF, PinMode.FIRST, PinMode.STRICT)
 AUTH = _ordered("none", "auto", "required")
 OFF, ON = _ordered(True, False), _ordered(False, True)

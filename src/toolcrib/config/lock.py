@@ -73,6 +73,8 @@ class Record:
     """Resources, templates and prompts in MCP's shape, by key; and its instructions under ``INSTRUCTIONS``."""
     features: tuple[str, ...] = ()
     """What the server can do besides (``Listing.features``)."""
+    asks: bool = False
+    """Whether it asked something that could not be put to anybody, because several callers shared it."""
 
     @property
     def instructions(self) -> str:
@@ -125,6 +127,7 @@ class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
     entry: str | UnsetType = UNSET
     others: dict[str, dict[str, Any]] | UnsetType = UNSET
     features: tuple[str, ...] | UnsetType = UNSET
+    asks: bool | UnsetType = UNSET
 
 
 class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
@@ -232,6 +235,7 @@ def _to_stored(record: Record) -> _StoredRecord:
         "entry": record.entry or UNSET,
         "others": {key: _in_order(record.others[key]) for key in sorted(record.others)} or UNSET,
         "features": record.features or UNSET,
+        "asks": record.asks or UNSET,
     }
     return _StoredRecord(**said)
 

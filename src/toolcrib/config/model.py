@@ -18,6 +18,7 @@ from toolcrib.config.keys import (
     OFF,
     ON,
     POLICY,
+    SHARE,
     Key,
     Secrecy,
     as_first_said,
@@ -45,7 +46,7 @@ from toolcrib.config.sections import (
     StoreConfig,
     WorkspaceConfig,
 )
-from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy, Transport
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy, Share, Transport
 from toolcrib.core.limits import CommonLimits, Rate
 from toolcrib.core.offers import SecurityLevel
 
@@ -139,6 +140,10 @@ class ServerConfig:
     """How many calls may run on it at once; ``None`` for what holds for all servers."""
     relay: Annotated[tuple[str, ...], Key(readers.some_of(RELAYABLE), common, is_grant=True)] = RELAYABLE
     """What the server may ask of the client through toolcrib, or of toolcrib itself where the client cannot answer."""
+    share: Annotated[Share | Literal["", "auto"], Key(readers.one_of(*Share, AUTO), SHARE, http_level=_ADMIN)] = ""
+    """Who shares one process or session of it; empty or ``auto`` for what ``sharing`` says."""
+    lanes: Annotated[int | None, Key(readers.count, min, http_level=_ADMIN)] = None
+    """How many processes or sessions there may be at once where not all callers share one."""
     isolation: Annotated[
         IsolationChoice | Literal[""],
         Key(readers.one_of(*IsolationLevel, AUTO), ISOLATION_OR_AUTO, goes_with="command"),

@@ -48,6 +48,16 @@ class Transport(StrEnum):
     """HTTP+SSE, of 2024-11-05: answers come on one standing stream."""
 
 
+class Share(StrEnum):
+    """Who shares one process of a server, or one session with it; widest first."""
+
+    ALL = "all"
+    USER = "user"
+    """The sessions of one caller; each caller has a process or session of its own."""
+    SESSION = "session"
+    """Nobody: each session of a client has its own."""
+
+
 class DiscoveryStatus(StrEnum):
     """What came of asking a server for its tools."""
 

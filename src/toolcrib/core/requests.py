@@ -141,6 +141,8 @@ class RequestContext(msgspec.Struct):
     ``fleet_limit``, ``None`` if it has none."""
     repairs: tuple[str, ...] = ()
     """What was put right in its arguments, in words; set by ``arguments``."""
+    is_in_lane: bool = False
+    """Whether it went to a process or session that not all callers share; set by the source."""
     sent: bool = False
     """Whether it may have reached the tool; set by the source, taken back by ``replay`` before it tries again."""
     withheld: frozenset[str] = frozenset()

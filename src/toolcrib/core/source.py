@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from toolcrib.core.kinds import DiscoveryStatus, LinkState
+from toolcrib.core.access import Caller
+from toolcrib.core.kinds import DiscoveryStatus, LinkState, Share
 from toolcrib.core.names import join_name, to_public
 from toolcrib.core.offers import Offer, Tool
 from toolcrib.core.requests import Request, Result
@@ -29,6 +30,8 @@ class Listing:
     """What it can do besides: ``completions``, ``logging``, ``subscribe``."""
     quiet: tuple[Tool, ...] = ()
     """Tools that can be called and are not listed."""
+    asks: bool = False
+    """Whether it was seen to ask something that nobody could be asked, because several callers shared it."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -95,6 +98,31 @@ class LocalSource(Source, Protocol):
         """Remove a tool; whether there was one."""
 
 
+class Lane(NamedTuple):
+    """Whose process or session of a server it is; both empty: that of all callers."""
+
+    caller: str = ""
+    session: str = ""
+
+
+MAIN_LANE = Lane()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStatus:
+    """How one caller's process or session of a server is doing."""
+
+    caller: str
+    session: str
+    """Not the id of the session, which is a credential, but what it can be told apart by."""
+    state: LinkState
+    pid: int | None
+    restarts: int
+    idle_s: float
+    """For how long nobody has used it."""
+    error: str
+
+
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
     """How a server is doing right now."""
@@ -109,6 +137,12 @@ class SourceStatus:
     """How far its process is kept from the rest; empty when there is none, or none was started yet."""
     server_info: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    share: Share = Share.ALL
+    """Who shares one process or session of it."""
+    share_reason: str = ""
+    lanes: tuple[LaneStatus, ...] = ()
+    """The processes or sessions that not all callers share."""
+    lanes_max: int = 0
 
 
 class ServerSource(Source, Protocol):
@@ -117,11 +151,21 @@ class ServerSource(Source, Protocol):
     def adopt(self, listing: Listing) -> None:
         """Take over what an earlier discovery found, without connecting."""
 
-    def on_update(self, listener: Callable[[str], None]) -> None:
-        """Have ``listener`` called with the URI of a watched resource that changed."""
+    def on_update(self, listener: Callable[[Lane, str], None]) -> None:
+        """Have ``listener`` called with the URI of a watched resource that changed, and the lane it changed in."""
 
-    async def watch(self, uris: frozenset[str]) -> None:
-        """Be told when one of these resources changes, and of no other; raises what the source says against it."""
+    async def watch(self, uris: frozenset[str], lane: Lane = MAIN_LANE) -> None:
+        """Be told when one of these resources changes in a lane, and of no other; raises what the source says against
+        it."""
+
+    def lane_of(self, caller: Caller) -> Lane:
+        """The lane that requests of a caller go by."""
+
+    def end_session(self, session: str) -> None:
+        """A client's session is over: close what only that session used."""
+
+    def on_asking(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when it asks something, and nobody can tell which of several callers it means."""
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after each failed attempt to connect."""

@@ -376,6 +376,12 @@ class Crib:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
         return await encode_result(self._parts.helpers, result, execution_id, duration_ms)
 
+    def end_session(self, session: str) -> None:
+        """A client's session is over: processes and sessions of servers that only it used are closed."""
+        if self.servers.is_open:
+            for shelf in self.shelves.values():
+                shelf.source.end_session(session)
+
     async def close(self) -> None:
         """Stop everything; safe to call twice."""
         if not self.servers.is_open:

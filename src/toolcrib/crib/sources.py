@@ -15,6 +15,7 @@ from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
 from toolcrib.core import links
+from toolcrib.core.access import Caller
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -24,7 +25,7 @@ from toolcrib.core.network import PROXY_VARIABLES, Network
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import Request, Result, SubAgents
 from toolcrib.core.seal import Seal
-from toolcrib.core.source import HandedLinks, Listing, LocalSource, Source, SourceStatus
+from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, LocalSource, Source, SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationWanted
@@ -32,13 +33,14 @@ from toolcrib.isolate.worker import Workers
 from toolcrib.models.api import Model, ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
 from toolcrib.sources.mcp.bounds import Isolator, from_file
+from toolcrib.sources.mcp.lanes import Lanes, Ready
 from toolcrib.sources.mcp.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.questions import AskingRule
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Dial, Supervisor, SupervisorSettings
 from toolcrib.sources.native.functions import NativeTool, to_result
 from toolcrib.sources.native.source import in_workers, to_failure
 from toolcrib.stores.paths import Environment
@@ -110,18 +112,28 @@ class AttachedSource:
 
         self._source.on_change(tell)
 
-    def on_update(self, listener: Callable[[str], None]) -> None:
+    def on_update(self, listener: Callable[[Lane, str], None]) -> None:
         """Have ``listener`` called on the event loop for each watched resource that changed, if the source can tell."""
         loop, tell = asyncio.get_running_loop(), getattr(self._source, "on_update", None)
         if callable(tell):
-            tell(lambda uri: loop.call_soon_threadsafe(listener, uri))
+            tell(lambda uri: loop.call_soon_threadsafe(listener, MAIN_LANE, uri))
 
-    async def watch(self, uris: frozenset[str]) -> None:
+    async def watch(self, uris: frozenset[str], lane: Lane = MAIN_LANE) -> None:  # noqa: ARG002
         """Have the source tell of these; one that cannot says so."""
         watch = getattr(self._source, "watch", None)
         if not callable(watch):
             raise NotImplementedHere(f"The source {self.name!r} cannot tell when a resource changes.")
         await watch(uris)
+
+    def lane_of(self, caller: Caller) -> Lane:  # noqa: ARG002
+        """All callers share it."""
+        return MAIN_LANE
+
+    def end_session(self, session: str) -> None:
+        """Nothing: it keeps nothing for a session that toolcrib knows of."""
+
+    def on_asking(self, listener: Callable[[], None]) -> None:
+        """Nothing: it knows whose call it asks in."""
 
     def adopt(self, listing: Listing) -> None:
         """Nothing: it is asked."""
@@ -292,9 +304,24 @@ class SourceMaker:
         )
         if server.url is not None and server.transport is None:
             settings = replace(settings, fallback=self._dialler(replace(server, transport=Transport.SSE)))
-        supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
-        is_http = server.url is not None
-        return McpSource(server.name, supervisor, offer, is_http=is_http, helpers=self.helpers, handed=self.links)
+        dial = self._dialler(server)
+        main, is_http = Supervisor(server.name, dial, offer, settings, self._emit), server.url is not None
+        source = McpSource(server.name, main, offer, is_http=is_http, helpers=self.helpers, handed=self.links)
+        source.split_into(self._lanes(server, dial, offer, settings))
+        return source
+
+    def _lanes(self, server: ServerConfig, dial: Dial, offer: ClientIdentity, settings: SupervisorSettings) -> Lanes:
+        """Where calls go that do not share the server's process or session; none is opened yet."""
+
+        def make(ready: Ready) -> Supervisor:
+            async def dial_when_ready(events: LinkEvents) -> Link:
+                await ready()
+                return await dial(events)
+
+            # who closes lanes that idle is their owner, who has to forget them, too
+            return Supervisor(server.name, dial_when_ready, offer, replace(settings, idle_timeout_s=0), self._emit)
+
+        return Lanes(server, make)
 
     def redact(self, encoded: str) -> str:
         """Encoded arguments without what is known to be secret, or looks like it."""

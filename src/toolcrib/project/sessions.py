@@ -231,6 +231,7 @@ class AgentSessions:
         if session.stay is not None:
             session.stay.end()
         elif self._by_id.pop(session.id, None) is not None:
+            session.workplace.crib.end_session(session.id)
             await self._see_through(self._close_unused())
 
     async def sweep(self) -> None:
@@ -239,6 +240,7 @@ class AgentSessions:
         for session in list(self._by_id.values()):
             if session.idle_since < oldest and not session.running:
                 del self._by_id[session.id]
+                session.workplace.crib.end_session(session.id)
         await self._see_through(self._close_unused())
 
     async def _close_unused(self) -> None:

@@ -5,11 +5,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConnectionLost, UnknownTool
-from toolcrib.core.kinds import LinkState
+from toolcrib.core.kinds import LinkState, Share
 from toolcrib.core.offers import Offer, RequestKind, Tool
 from toolcrib.core.requests import Request, Result
-from toolcrib.core.source import Listing, ServerSource, SourceStatus
+from toolcrib.core.source import MAIN_LANE, Lane, Listing, ServerSource, SourceStatus
 
 Outcome: TypeAlias = Result | BaseException | str
 Answer: TypeAlias = Outcome | Callable[[Request], Outcome | Awaitable[Outcome]]
@@ -48,8 +49,13 @@ class FakeSource:
         self._losses: list[bool] = []
         self._on_change: list[Callable[[], None]] = []
         self._on_trouble: list[Callable[[], None]] = []
-        self._on_update: Callable[[str], None] = print
+        self._on_update: Callable[[Lane, str], None] = print
         self.watched: frozenset[str] = frozenset()
+        self.watched_in: dict[Lane, frozenset[str]] = {}
+        self.share = Share.ALL
+        self.ended: list[str] = []
+        """The sessions that ended."""
+        self.told_asking: Callable[[], None] = print
 
     async def list_offers(self) -> Listing:
         """The tools as they are set, once the gate is open."""
@@ -91,17 +97,31 @@ class FakeSource:
         """Have ``listener`` called by ``change``."""
         self._on_change.append(listener)
 
-    def on_update(self, listener: Callable[[str], None]) -> None:
+    def on_update(self, listener: Callable[[Lane, str], None]) -> None:
         """Have ``listener`` called by ``update``."""
         self._on_update = listener
 
-    async def watch(self, uris: frozenset[str]) -> None:
-        """Note which resources are watched."""
-        self.watched = uris
+    async def watch(self, uris: frozenset[str], lane: Lane = MAIN_LANE) -> None:
+        """Note which resources are watched, in each lane and altogether."""
+        self.watched_in[lane] = uris
+        self.watched = frozenset(uri for watched in self.watched_in.values() for uri in watched)
 
-    def update(self, uri: str) -> None:
+    def update(self, uri: str, lane: Lane = MAIN_LANE) -> None:
         """Say that a resource changed."""
-        self._on_update(uri)
+        self._on_update(lane, uri)
+
+    def lane_of(self, caller: Caller) -> Lane:
+        """The lane that ``share`` gives a caller."""
+        session = caller.session if self.share is Share.SESSION else ""
+        return MAIN_LANE if self.share is Share.ALL else Lane(caller.id, session)
+
+    def end_session(self, session: str) -> None:
+        """Note it."""
+        self.ended.append(session)
+
+    def on_asking(self, listener: Callable[[], None]) -> None:
+        """Keep ``listener``, for the test to call."""
+        self.told_asking = listener
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called by ``stumble``."""

@@ -237,7 +237,7 @@ async def test_watched_resources_are_subscribed_to_in_the_way_of_the_era_and_aga
     told: list[str] = []
     for server in (old, new):
         source = source_of(server)
-        source.on_update(told.append)
+        source.on_update(lambda _, uri: told.append(uri))
         await source.watch(frozenset({"memo://a", "memo://b"}))
         await source.watch(frozenset({"memo://a"}))
         server.link.events.updated("memo://a")

@@ -190,8 +190,12 @@ class BreakerWatch:
             self._emit(Event(events.SERVER_RESUMED, fields={"server": self._server}))
 
     def judge(self, call: Request, error: BaseException, began: int, *, is_try: bool) -> None:
-        """Whose fault it was: the server's, or not."""
-        if isinstance(error, asyncio.CancelledError) and call.context.is_late and self._had_its_time(call):
+        """Whose fault it was: the server's, or not. What goes wrong in a lane that others do not share keeps nobody
+        away: its own supervisor knows when to try again."""
+        if call.context.is_in_lane:
+            if is_try:
+                self.breaker.end_try()
+        elif isinstance(error, asyncio.CancelledError) and call.context.is_late and self._had_its_time(call):
             self._note_failure(f"it did not answer {call.target} in time.", is_try=is_try)
         elif isinstance(error, FAULTS) and not isinstance(error, LOSSES) and self._is_news(error, began, is_try=is_try):
             self._note_failure(error.message, is_try=is_try)

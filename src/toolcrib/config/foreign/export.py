@@ -36,7 +36,7 @@ def is_masked(server: ServerConfig) -> bool:
 
 def lost_settings(server: ServerConfig) -> list[str]:
     """What other programs have no word for."""
-    names = ("tools", "policy", "level", "rate", "parallel", "isolation", "relay")
+    names = ("tools", "policy", "level", "rate", "parallel", "share", "lanes", "isolation", "relay")
     plain = ServerConfig(server.name)
     return [name for name in names if getattr(server, name) != getattr(plain, name)]
 

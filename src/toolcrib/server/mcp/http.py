@@ -146,6 +146,7 @@ class HttpDoor:
         self._loop = asyncio.get_running_loop()
         self._spawn = task_maker(self._loop)
         self._sessions = McpSessions(self._loop.time)
+        self._sessions.on_ended = lambda session: mcp.front.crib.end_session(session.id)
         self._lookups = Lookups(home) if home is not None else None
         if home is not None:
             home.host(self._sessions, self._hear)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import CallerError, RemoteError, ToolcribError, UnknownTool
 from toolcrib.core.offers import OfferKind
+from toolcrib.crib.subscriptions import Watcher
 from toolcrib.crib.window import ProfileView
 from toolcrib.transports.http.server import Exchange
 from toolcrib.wire import eras
@@ -76,7 +77,8 @@ class ClientNews:
             route = front.find_resource(name, caller)
             if route is None:
                 raise UnknownTool(name, kind=OfferKind.RESOURCE)
-            forget = await front.crib.subscriptions.add(route, name, lambda _: self._tell(UPDATED, {"uri": uri}))
+            watcher = Watcher(caller, lambda _: self._tell(UPDATED, {"uri": uri}))
+            forget = await front.crib.subscriptions.add(route, name, watcher)
         except RemoteError as error:
             raise RpcError(error.rpc_code, error.message, error.data) from None
         except ToolcribError as error:

@@ -113,6 +113,8 @@ class McpSessions:
         self._by_key: dict[str, McpSession] = {}
         self._clock = clock
         self._touched = clock()
+        self.on_ended: Callable[[McpSession], None] = _nothing
+        """Told of each session that is over."""
         self.on_dismissed: Callable[[McpSession], None] = _nothing
         """Told of sessions that a person ended, here or wherever else they are known."""
 
@@ -160,6 +162,7 @@ class McpSessions:
         self._by_id.pop(session.id, None)
         self._by_key.pop(session.key, None)
         session.close()
+        self.on_ended(session)
 
     def _dismiss(self, session: McpSession) -> None:
         self.end(session)

@@ -228,6 +228,7 @@ class StdioDoor(asyncio.Protocol):
             self.out.send(encode_result(request_id, news.listen_result(request_id)))
         if self.news is not None:
             self.news.close()
+        self._mcp.front.crib.end_session(self._caller.session)
         await self.out.close()
 
 

@@ -1,7 +1,7 @@
 """Whose message it is that a server sends without naming a call: a question, a line of its log.
 
-It is of the caller whose calls are under way over the link, if they are all of one caller in one session. Where several
-callers share the link nobody can tell, so nobody gets it.
+It is of the caller whose calls are under way over the link, if they are all of one caller in one session, or if only
+one caller uses the link at all. Where several share it nobody can tell, so nobody gets it.
 """
 
 from collections.abc import Iterable
@@ -17,9 +17,11 @@ GIVEN_UP_MAX = 100
 class Attribution:
     """Which caller a link's server can only mean; remembers the calls that were given up and not answered yet."""
 
-    __slots__ = ("_given_up",)
+    __slots__ = ("_given_up", "_is_of_one")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_of_one: bool = False) -> None:
+        """``is_of_one``: whether only one caller uses the link."""
+        self._is_of_one = is_of_one
         self._given_up: dict[int, tuple[Caller, float]] = {}
 
     def note_given_up(self, call: ServerRequest, now: float) -> None:
@@ -38,7 +40,7 @@ class Attribution:
         """The calls that the server may mean, all of one caller, the oldest first; ``None`` if there are several
         callers that it may mean."""
         calls = [request for request in under_way if request.caller is not None]
-        if not calls:
+        if not calls or self._is_of_one:
             return calls
         left = [caller for caller, at in self._given_up.values() if now - at < GIVEN_UP_COUNTS_S]
         owners = {(caller.id, caller.session) for caller in left}

@@ -63,7 +63,7 @@ class HttpLink:
         self._head = self._encode_head("POST")
         self._next_id = 0
         self._calls: dict[int, ServerRequest] = {}
-        self._attribution = Attribution()
+        self._attribution = Attribution(is_of_one=events.is_of_one)
         self._asking = link.OpenQuestions(tasks)
         self._heard_at = 0.0
         self._quiet = asyncio.Event()

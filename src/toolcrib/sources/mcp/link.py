@@ -79,6 +79,8 @@ class LinkEvents:
     """Takes the secrets out of whatever the server says, before the link itself looks at it."""
     updated: Callable[[str], None] = _ignore
     """The resource of this URI changed."""
+    is_of_one: bool = False
+    """Whether only one caller uses the link, so that whatever comes over it is for that one."""
     asked_blindly: Callable[[], None] = _nothing
     """The server asked something, and nobody can tell which of several callers it means."""
     completed: Callable[[bytes], None] = _drop

@@ -9,11 +9,14 @@ from typing import Any
 from msgspec import Raw
 
 from toolcrib.core import links
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import InvalidArguments, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.kinds import Share
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
-from toolcrib.core.source import HandedLinks, Listing, SourceStatus
+from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, SourceStatus
 from toolcrib.isolate.helpers import Helpers, TookTooLong
+from toolcrib.sources.mcp.lanes import Lanes
 from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.listing import OfferLister
 from toolcrib.sources.mcp.negotiate import ClientIdentity
@@ -33,7 +36,7 @@ METHODS: Mapping[RequestKind, str] = {
 
 
 class McpSource:
-    """One server: its tools, and calls to them over one shared connection."""
+    """One server: its tools, and calls to them over the connection that all share, or a lane of the caller's own."""
 
     def __init__(
         self,
@@ -47,6 +50,12 @@ class McpSource:
     ) -> None:
         self.name = name
         self.supervisor = supervisor
+        """The main lane: discovery goes by it, and every call where all callers share the server."""
+        self._all_lanes: Lanes | None = None
+        self._lanes: Lanes | None = None
+        """Where calls go while not all callers share the server."""
+        self._told_asking: Callable[[], None] = _nothing
+        self._told_update: Callable[[Lane, str], None] = _ignore_update
         self._offer = offer
         self._is_http = is_http
         self._helpers = helpers or Helpers()
@@ -60,13 +69,57 @@ class McpSource:
         """Have ``listener`` called when the server says its tools changed."""
         self.supervisor.tools_changed = listener
 
-    def on_update(self, listener: Callable[[str], None]) -> None:
-        """Have ``listener`` called with the URI of a watched resource that changed."""
-        self.supervisor.updated = listener
+    def on_update(self, listener: Callable[[Lane, str], None]) -> None:
+        """Have ``listener`` called with the URI of a watched resource that changed, and the lane it changed in."""
+        self._told_update = listener
+        self.supervisor.updated = partial(listener, MAIN_LANE)
 
-    async def watch(self, uris: frozenset[str]) -> None:
-        """Be told when one of these resources changes, and of no other."""
-        await self.supervisor.watch(uris)
+    async def watch(self, uris: frozenset[str], lane: Lane = MAIN_LANE) -> None:
+        """Be told when one of these resources changes in a lane, and of no other."""
+        if self._all_lanes is None or lane == MAIN_LANE:
+            await self.supervisor.watch(uris)
+        else:
+            await self._all_lanes.watch(lane, uris)
+
+    def lane_of(self, caller: Caller) -> Lane:
+        """The lane that requests of a caller go by."""
+        return MAIN_LANE if self._lanes is None else self._lanes.lane_of(caller)
+
+    def end_session(self, session: str) -> None:
+        """Close what only this session of a client used."""
+        if self._all_lanes is not None:
+            self._all_lanes.end_session(session)
+
+    def on_asking(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when the server asks something, and nobody can tell whom."""
+        self._told_asking = listener
+
+    def split_into(self, lanes: Lanes) -> None:
+        """Use these lanes wherever not all callers share the server; what is known of it decides that."""
+        lanes.prepare, self._all_lanes = self._prepare, lanes
+        self.supervisor.asked_blindly = self._asked_blindly
+        self._settle_sharing(lanes)
+
+    def _asked_blindly(self) -> None:
+        """The server asks while several callers share it: from now on they do not, unless that is configured."""
+        if self._all_lanes is not None and not self._all_lanes.asks:
+            self._note_asking(self._all_lanes)
+            self._told_asking()
+
+    def _note_asking(self, lanes: Lanes) -> None:
+        lanes.note_asking()
+        self._settle_sharing(lanes)
+
+    def _settle_sharing(self, lanes: Lanes) -> None:
+        """Let calls go where they should by what is known now; those under way go on where they are."""
+        self._lanes = None if lanes.sharing.share is Share.ALL else lanes
+
+    def _prepare(self, lane: Lane, supervisor: Supervisor) -> None:
+        """What a new lane knows and tells. Changed lists are everybody's: they are asked for over the main lane."""
+        main = self.supervisor
+        supervisor.remembered, supervisor.is_of_one = main.remembered, True
+        supervisor.tools_changed = main.tell_changed
+        supervisor.updated = lambda uri: self._told_update(lane, uri)
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after each failed attempt to connect."""
@@ -75,6 +128,8 @@ class McpSource:
     def adopt(self, listing: Listing) -> None:
         """Take over an earlier discovery: the era, and which arguments are mirrored into headers."""
         self.supervisor.remembered = listing.era
+        if listing.asks and self._all_lanes is not None:
+            self._note_asking(self._all_lanes)
         if self._is_http and eras.is_modern(listing.era):
             for tool in listing.tools:
                 self._mirror(tool)
@@ -82,35 +137,41 @@ class McpSource:
     def forgive(self) -> None:
         """Try again at the next need."""
         self.supervisor.forgive()
+        if self._all_lanes is not None:
+            self._all_lanes.forgive()
 
     def status(self) -> SourceStatus:
-        """How the server is doing."""
-        return self.supervisor.status()
+        """How the server is doing, with all its lanes."""
+        main = self.supervisor.status()
+        return main if self._all_lanes is None else self._all_lanes.status(main)
 
     def log_lines(self, count: int) -> Sequence[str]:
-        """The last lines the server wrote to stderr."""
-        return [self.supervisor.hide_secrets(line) for line in list(self.supervisor.remains().stderr)[-count:]]
+        """The last lines the server wrote to stderr, those of lanes with whose they are."""
+        main = [self.supervisor.hide_secrets(line) for line in list(self.supervisor.remains().stderr)[-count:]]
+        return main if self._all_lanes is None else [*main, *self._all_lanes.log_lines(count)][-count:]
 
     async def list_offers(self) -> Listing:
         """All pages of all kinds, cleaned."""
         link = await self.supervisor.link()
 
         async def ask(method: str, cursor: str | None) -> Raw:
-            params = messages.list_params(cursor, self._meta(self._offer.capabilities))
-            question = ServerRequest(link.new_id(), method, params, version=self.supervisor.remembered)
-            return await self._put(link, question, None, 1)
+            version = self.supervisor.remembered
+            params = messages.list_params(cursor, self._meta(self._offer.capabilities, version))
+            question = ServerRequest(link.new_id(), method, params, version=version)
+            return await self._put(self.supervisor, link, question, None, 1)
 
         listing = await OfferLister(self.name, ask, self._accept).ask(self.supervisor.agreed)
-        return replace(listing, problems=tuple(map(self.supervisor.hide_secrets, listing.problems)))
+        problems = tuple(map(self.supervisor.hide_secrets, listing.problems))
+        return replace(listing, problems=problems, asks=self._all_lanes is not None and self._all_lanes.asks)
 
     def _accept(self, tool: Tool) -> None:
         """Note which arguments a tool wants mirrored; raises ``ValueError`` for one that says so in a wrong way."""
         if self._is_http and eras.is_modern(self.supervisor.remembered):
             self._mirror(tool)
 
-    def _meta(self, capabilities: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _meta(self, capabilities: Mapping[str, Any], version: str) -> dict[str, Any] | None:
         """What a request of the stateless era must carry, nothing before it."""
-        if not eras.is_modern(self.supervisor.remembered):
+        if not eras.is_modern(version):
             return None
         return messages.modern_meta(self._offer.info, capabilities)
 
@@ -125,15 +186,16 @@ class McpSource:
             self._mirrored.pop(tool.name, None)
 
     async def answer(self, call: Request) -> Result:
-        """Run one tool over the shared connection."""
-        link = self.supervisor.use()
+        """Ask for it over the connection that all share, or in the caller's lane."""
+        lane = self.supervisor if self._lanes is None else self._enter_lane(self._lanes, call)
+        link = lane.use()
         if link is None:
-            link = await self._wait_for_link(call)
-        if call.channel.log_level and not eras.is_modern(self.supervisor.remembered):
-            await self.supervisor.want_log(link, call.channel.log_level)
+            link = await self._wait_for_link(lane, call)
+        if call.channel.log_level and not eras.is_modern(lane.remembered):
+            await lane.want_log(link, call.channel.log_level)
         more = self._asking.open_state(call) if call.more else call.more
         try:
-            raw = await self._ask(link, call, more)
+            raw = await self._ask(lane, link, call, more)
         except RemoteError as error:
             return Result(raw=self._asking.as_questions(call, error), result_type="input_required")
         if len(raw) > LARGE_BYTES:
@@ -142,7 +204,7 @@ class McpSource:
             return Result(raw=shown)
         head = read_head(raw)
         if head.result_type == "input_required":
-            raw, head = await self._asked_back(link, call, raw, head)
+            raw, head = await self._asked_back(lane, link, call, raw, head)
         encoded, result_type = bytes(raw), head.result_type or ""
         if call.kind is not RequestKind.CALL:
             is_open = result_type == "input_required"
@@ -154,11 +216,13 @@ class McpSource:
         result = Result(raw=encoded, result_type=result_type)
         return self._failed(result) if head.is_error else result
 
-    async def _asked_back(self, link: Link, call: Request, raw: Raw, head: ResultHead) -> tuple[Raw, ResultHead]:
+    async def _asked_back(
+        self, lane: Supervisor, link: Link, call: Request, raw: Raw, head: ResultHead
+    ) -> tuple[Raw, ResultHead]:
         """Questions for a client that takes them as a result, else the result that comes of answering them here."""
         if self._asking.may_hand_over(call, raw):
             return self._asking.seal_state(call, raw), head
-        return await answer_rounds(self._asking.around(call), raw, lambda more: self._ask(link, call, more))
+        return await answer_rounds(self._asking.around(call), raw, lambda more: self._ask(lane, link, call, more))
 
     async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
         """A large result as every client can read it; each look at so many bytes is a turn of the loop of its own."""
@@ -194,7 +258,11 @@ class McpSource:
     def _handing_out(self, call: Request) -> links.Translate:
         return partial(self._handed.hand_out, call.caller.id, self.name)
 
-    async def _wait_for_link(self, call: Request) -> Link:
+    def _enter_lane(self, lanes: Lanes, call: Request) -> Supervisor:
+        call.context.is_in_lane = True
+        return lanes.of(call.caller)
+
+    async def _wait_for_link(self, lane: Supervisor, call: Request) -> Link:
         """The link once there is one; a call whose time is over before that says what it waited for.
 
         All who waited get it in the same moment: their limits hold for that moment, too.
@@ -202,7 +270,7 @@ class McpSource:
         context = call.context
         while True:
             context.waits_for = f"got no answer: server {self.name!r} did not come back"
-            link = await self.supervisor.link()
+            link = await lane.link()
             context.waits_for = ""
             if context.renew is None:
                 return link
@@ -216,48 +284,53 @@ class McpSource:
         return result
 
     async def _put(
-        self, link: Link, question: ServerRequest, call: Request | None = None, patience: int = SILENCES_MAX
+        self,
+        lane: Supervisor,
+        link: Link,
+        question: ServerRequest,
+        call: Request | None = None,
+        patience: int = SILENCES_MAX,
     ) -> Raw:
         """Ask the server; what it refuses is told without secrets, and a question given up is noted."""
-        asked_at = self.supervisor.now()
+        asked_at = lane.now()
         try:
             raw = await link.ask(question)
         except asyncio.CancelledError:
-            self.supervisor.note_silence(link, asked_at, patience)
+            lane.note_silence(link, asked_at, patience)
             raise
         except ToolcribError as error:
             if call is not None and isinstance(error, RemoteError):
-                self.supervisor.comeback.has_answered = True
-            self.supervisor.clean(error)
+                lane.comeback.has_answered = True
+            lane.clean(error)
             raise
         else:
             if call is not None:
-                self.supervisor.comeback.has_answered = True
+                lane.comeback.has_answered = True
             return raw
         finally:
             if call is not None and question.sent:
                 call.context.sent = True
 
-    def _ask(self, link: Link, call: Request, more: Mapping[str, Any]) -> Awaitable[Raw]:
+    def _ask(self, lane: Supervisor, link: Link, call: Request, more: Mapping[str, Any]) -> Awaitable[Raw]:
         """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
-        version = self.supervisor.remembered
+        version = lane.remembered
         if call.kind is not RequestKind.CALL:
-            method, params = METHODS[call.kind], self._other_params(call, request_id, more)
+            method, params = METHODS[call.kind], self._other_params(call, request_id, more, version)
             named = "" if call.kind is RequestKind.COMPLETE else call.target
             channel = self._asking.around(call)
             question = ServerRequest(request_id, method, params, named, (), channel, version, call.caller)
-            return self._put(link, question, call)
-        params, channel = self._params(call, request_id, more), self._asking.around(call)
+            return self._put(lane, link, question, call)
+        params, channel = self._params(call, request_id, more, version), self._asking.around(call)
         question = ServerRequest(request_id, "tools/call", params, call.target, (), channel, version, call.caller)
         declared = self._mirrored.get(call.target)
         if declared:
             question.headers = http.param_headers(declared, call.arguments)
-        return self._put(link, question, call)
+        return self._put(lane, link, question, call)
 
-    def _other_params(self, call: Request, request_id: int, more: Mapping[str, Any]) -> bytes:
+    def _other_params(self, call: Request, request_id: int, more: Mapping[str, Any], version: str) -> bytes:
         """What is asked to read a resource, get a prompt or complete an argument."""
-        meta = self._meta_of(call, request_id)
+        meta = self._meta_of(call, request_id, version)
         params: dict[str, Any] = {**more, "_meta": meta} if meta else {**more}
         match call.kind:
             case RequestKind.READ:
@@ -268,25 +341,26 @@ class McpSource:
                 params |= call.arguments | {"ref": completion_ref(call)}
         return encode(params)
 
-    def _params(self, call: Request, request_id: int, more: Mapping[str, Any]) -> bytes:
+    def _params(self, call: Request, request_id: int, more: Mapping[str, Any], version: str) -> bytes:
         """What is asked; the usual case is put together from parts that are encoded once."""
         channel = call.channel
         try:
-            if not (more or call.meta or channel.wants_progress or channel.log_level or self._has_own_part(channel)):
-                return messages.plain_call_params(call.target, call.encode_arguments(), self._plain_meta())
-            meta = self._meta_of(call, request_id)
+            is_plain = not (more or call.meta or channel.wants_progress or channel.log_level)
+            if is_plain and not self._has_own_part(channel, version):
+                return messages.plain_call_params(call.target, call.encode_arguments(), self._plain_meta(version))
+            meta = self._meta_of(call, request_id, version)
             return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidArguments(f"The arguments of {call.target!r} cannot be written as JSON: {error}.") from None
 
-    def _has_own_part(self, channel: BackChannel) -> bool:
+    def _has_own_part(self, channel: BackChannel, version: str) -> bool:
         """Whether a server of the stateless era is to be told what this very client can do."""
-        return bool(channel.capabilities) and eras.is_modern(self.supervisor.remembered)
+        return bool(channel.capabilities) and eras.is_modern(version)
 
-    def _meta_of(self, call: Request, request_id: int) -> dict[str, Any]:
+    def _meta_of(self, call: Request, request_id: int, version: str) -> dict[str, Any]:
         """The ``_meta`` of a request: what its caller said, and what toolcrib says for it."""
         channel = call.channel
-        own = self._meta(self._asking.all_of(channel.capabilities))
+        own = self._meta(self._asking.all_of(channel.capabilities), version)
         meta: dict[str, Any] = {**call.meta, **(own or {})}
         if own is not None and channel.log_level:
             meta[eras.META_LOG_LEVEL] = channel.log_level
@@ -294,19 +368,28 @@ class McpSource:
             meta["progressToken"] = request_id
         return meta
 
-    def _plain_meta(self) -> bytes:
+    def _plain_meta(self, version: str) -> bytes:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""
-        version = self.supervisor.remembered
         if self._encoded_meta[0] != version:
-            meta = self._meta(self._asking.own)
+            meta = self._meta(self._asking.own, version)
             self._encoded_meta = version, b"" if meta is None else encode(meta)
         return self._encoded_meta[1]
 
     async def close(self) -> None:
-        """Stop the server."""
-        await self.supervisor.close()
-        if self._has_own_helpers:
-            await self._helpers.close()
+        """Stop the server, with all its lanes."""
+        try:
+            await asyncio.gather(self.supervisor.close(), *(each.close() for each in (self._all_lanes,) if each))
+        finally:
+            if self._has_own_helpers:
+                await self._helpers.close()
+
+
+def _nothing() -> None:
+    """The default listener: does nothing."""
+
+
+def _ignore_update(lane: Lane, uri: str) -> None:
+    """Where nobody wants to hear that a resource changed."""
 
 
 def _tidy(encoded: bytes, head: ResultHead) -> bytes:

@@ -48,7 +48,7 @@ class StreamLink:
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, tuple[asyncio.Future[Raw], ServerRequest]] = {}
-        self._attribution = Attribution()
+        self._attribution = Attribution(is_of_one=events.is_of_one)
         self._next_id = 0
         self._version = ""
         self._lost = False

@@ -89,6 +89,8 @@ class Supervisor:
         self._watched: frozenset[str] = frozenset()
         self.attempt_failed: Callable[[], None] = _nothing
         self.asked_blindly: Callable[[], None] = _nothing
+        self.is_of_one = False
+        """Whether only one caller uses it."""
 
     @property
     def current(self) -> Link | None:
@@ -103,6 +105,18 @@ class Supervisor:
             state.last_used = self._loop.time()
             return link
         return None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody uses it: no call is under way, nobody waits for it, and nothing is watched."""
+        state = self._state
+        is_busy = state.link is not None and state.link.is_busy
+        return not is_busy and state.flight is None and not self._watched
+
+    @property
+    def last_used(self) -> float:
+        """When somebody last wanted its link, by the event loop's clock."""
+        return self._state.last_used
 
     @property
     def agreement(self) -> Agreement | None:
@@ -317,9 +331,15 @@ class Supervisor:
         return link
 
     def _link_events(self) -> LinkEvents:
-        redactor, done = self._settings.redactor, self._offer.asking.complete
         return LinkEvents(
-            self._tools_changed, self._lost, self._noise, redactor, self._updated, self._asked_blindly, done
+            self.tell_changed,
+            self._lost,
+            self._noise,
+            self._settings.redactor,
+            self._updated,
+            self.is_of_one,
+            self._asked_blindly,
+            self._offer.asking.complete,
         )
 
     async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
@@ -345,7 +365,8 @@ class Supervisor:
             self._tasks.spawn(self._watch_again(link), f"watch-{self.server}")
         self._watch_idleness()
 
-    def _tools_changed(self) -> None:
+    def tell_changed(self) -> None:
+        """Something says that what the server offers changed."""
         self.tools_changed()
 
     def _asked_blindly(self) -> None:
