@@ -81,6 +81,8 @@ class Crib:
         """The other replicas, where there are any."""
         self.fleet = parts.fleet
         """The replicas that this one shares its state with, if it does."""
+        self.seal = parts.seal
+        """For what stateless clients carry from one request to the next."""
         self.ledger = parts.ledger
         """Where its records and answers are kept; ``None``: in memory."""
 

@@ -12,14 +12,16 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from toolcrib.core.errors import CallCancelled, RemoteError
+from toolcrib.core.errors import CallCancelled, NotImplementedHere, RemoteError
 from toolcrib.server.mcp.news import BACKLOG_MAX, NewsClient
+from toolcrib.server.mcp.parking import Parked, ParkingLot
 from toolcrib.wire.jsonrpc import Inbound, decode_error, encode, encode_notification
 from toolcrib.wire.messages import LOG_LEVELS
 from toolcrib.wire.strict import clean_object
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
+COMPLETE = "notifications/elicitation/complete"
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -62,8 +64,24 @@ class ClientChannel(msgspec.Struct, eq=False):
     def log_level(self) -> str:
         """The least severe log message that the client asked for; empty if it asked for none."""
 
+    @property
+    @abstractmethod
+    def lot(self) -> ParkingLot | None:
+        """Where a stateless client's calls wait for its answers."""
+
+    @property
+    @abstractmethod
+    def parked(self) -> Parked | None:
+        """Where this one waits, once it has asked its client something."""
+
     def notify(self, method: str, params: bytes) -> None:
         """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
+        if self.parked is not None:  # the request it came with is answered
+            self.parked.notify(method, params)
+            return
+        if method == COMPLETE and self.client is not None:
+            self.client.tell(method, _object.decode(params))
+            return
         if self.backlog > BACKLOG_MAX:
             return
         if method == PROGRESS and not self.wants_progress:
@@ -87,9 +105,24 @@ class ClientChannel(msgspec.Struct, eq=False):
     def send(self, message: bytes) -> None:
         """Send a message to the client before the result."""
 
-    @abstractmethod
     async def ask(self, method: str, params: bytes) -> bytes:
-        """Ask the client something; the raw result."""
+        """Ask the client something; the raw result. A stateless one is answered with the question, and comes back."""
+        if not self.takes_input_required:
+            return await self.ask_now(method, params)
+        if self.parked is None:
+            if self.lot is None:
+                raise NotImplementedHere(f"A stateless client cannot be asked {method!r} in the middle of a call.")
+            self.park(self.lot)
+        assert self.parked is not None
+        return await self.parked.ask(method, params)
+
+    @abstractmethod
+    def park(self, lot: ParkingLot) -> None:
+        """Set ``parked``."""
+
+    @abstractmethod
+    async def ask_now(self, method: str, params: bytes) -> bytes:
+        """Ask a client of the handshake era."""
 
 
 _PREFIX = "toolcrib-"

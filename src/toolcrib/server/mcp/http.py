@@ -368,7 +368,18 @@ class HttpDoor:
         kind = HttpReply if is_usual or replies.accepts_stream(request) else PlainReply
         tells = token is not None and kind is HttpReply
         caller = session.caller if session is not None else self._caller_of(request)
-        reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller, asker.log.name)
+        reply = kind(
+            asker.capabilities,
+            asker.is_modern,
+            tells,
+            token,
+            exchange,
+            session,
+            caller,
+            asker.log.name,
+            message,
+            self._mcp.lot,
+        )
         request_id = _id(message)
         reply.task = self._spawn(self._work(message, request_id, asker, reply))
         self._replies.add(reply)
@@ -380,12 +391,12 @@ class HttpDoor:
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker, reply: HttpReply) -> None:
         try:
             body, status = await self._mcp.respond(message, asker, reply, reply.caller)
-            reply.finish(body, status)
+            reply.end(body, status)
         except asyncio.CancelledError:
             reply.abandon()
             raise
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
-            reply.finish(service.internal_error(request_id), 500)
+            reply.end(service.internal_error(request_id), 500)
             sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
         finally:
             self._replies.discard(reply)

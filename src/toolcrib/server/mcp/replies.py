@@ -6,10 +6,11 @@ from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
 from toolcrib.server.mcp.channel import ClientChannel
 from toolcrib.server.mcp.news import BACKLOG_MAX, STREAM_HEADERS, NewsClient
+from toolcrib.server.mcp.parking import Parked, ParkingLot
 from toolcrib.server.mcp.sessions import McpSession
 from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
 from toolcrib.wire.http import PING, encode_event
-from toolcrib.wire.jsonrpc import INVALID_REQUEST, RpcError, encode_error
+from toolcrib.wire.jsonrpc import INVALID_REQUEST, Inbound, RpcError, encode_error
 
 
 class HttpReply(ClientChannel):
@@ -19,6 +20,9 @@ class HttpReply(ClientChannel):
     session: McpSession | None
     caller: Caller
     log_level: str = ""
+    message: Inbound | None = None
+    lot: ParkingLot | None = None
+    parked: Parked | None = None
     task: asyncio.Task[None] | None = None
     _silent_for: int = 0
 
@@ -44,16 +48,25 @@ class HttpReply(ClientChannel):
             exchange.start_stream(200, headers=STREAM_HEADERS)
         return exchange.streaming
 
-    async def ask(self, method: str, params: bytes) -> bytes:
+    def park(self, lot: ParkingLot) -> None:
+        """Take a place."""
+        self.parked = lot.park(self)
+
+    async def ask_now(self, method: str, params: bytes) -> bytes:
         """Ask the client on this stream; the answer comes in a request of its own."""
-        if self.session is None:
-            raise NotImplementedHere(f"A stateless client cannot be asked {method!r} in the middle of a call.")
-        if not self._stream():
+        if self.session is None or not self._stream():
             raise NotImplementedHere(f"A client without an event stream cannot be asked {method!r}.")
         return await self.session.questions.ask(self.send, method, params)
 
+    def end(self, body: bytes, status: int) -> None:
+        """The result, to whichever request waits for it."""
+        if self.parked is None:
+            self.finish(body, status)
+        else:
+            self.parked.finish(body, status)
+
     def finish(self, body: bytes, status: int) -> None:
-        """The result."""
+        """Answer the request."""
         exchange = self._exchange
         if exchange.is_open:
             exchange.answer(status, body)
@@ -74,6 +87,8 @@ class HttpReply(ClientChannel):
 
     def abandon(self) -> None:
         """The call was cancelled: there is nothing to answer, but the exchange must end."""
+        if self.parked is not None:
+            self.parked.abandon()
         if self._exchange.streaming:
             self._exchange.end()
         elif self._exchange.is_open:

@@ -14,6 +14,7 @@ from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import ClientChannel
 from toolcrib.server.mcp.news import ClientNews, NewsClient
+from toolcrib.server.mcp.parking import ParkingLot, is_retry
 from toolcrib.wire import http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -203,6 +204,10 @@ class McpService:
         self.front = front
         """What is asked for everything: the tools that are shown, and their calls."""
         self.identity = identity
+        crib = front.crib
+        patience_s, fleet = crib.loaded.config.security.ask_timeout_s, crib.fleet
+        self.lot = ParkingLot(crib.seal, patience_s, fleet.replica if fleet is not None else "")
+        """Calls that wait for their clients' answers."""
         self._whole, self._fronts, self._for_models = Listings(), Listings(), Listings(has_apps=False)
         both: Mapping[str, Method] = {
             **dict.fromkeys(LISTS, self._list),
@@ -226,6 +231,8 @@ class McpService:
         request_id = message.id if message.id is not UNSET and message.id is not None else 0
         params = messages.request_params(message)
         try:
+            if "requestState" in params and asker.is_modern and is_retry(params):
+                return await self.lot.resume(message, caller, channel.notify)
             if message.method == "tools/call":
                 result = encode_outcome(await self._call(params, asker, channel, caller), asker)
             else:

@@ -15,6 +15,7 @@ from toolcrib.core.framing import MESSAGE_BYTES, LineFramer
 from toolcrib.server.mcp import news, service
 from toolcrib.server.mcp.channel import ClientChannel, Outlet, Questions, task_maker
 from toolcrib.server.mcp.news import BACKLOG_MAX, OWED_MAX, ClientNews, ListChanges, NewsClient
+from toolcrib.server.mcp.parking import Parked, ParkingLot
 from toolcrib.server.mcp.service import McpService
 from toolcrib.wire import messages
 from toolcrib.wire.jsonrpc import (
@@ -35,31 +36,62 @@ from toolcrib.wire.messages import Asker
 class StdioChannel(ClientChannel):
     """One request's way back over stdout."""
 
-    _out: Outlet
-    _questions: Questions
+    _door: "StdioDoor"
+    message: Inbound
     log_level: str = ""
     client: NewsClient | None = None
+    parked: Parked | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who is on the other side."""
+        return self._door.caller
+
+    @property
+    def lot(self) -> ParkingLot:
+        """Where the calls of the door wait."""
+        return self._door.mcp.lot
 
     @property
     def backlog(self) -> int:
         """What waits in front of stdout."""
-        return self._out.backlog
+        return self._door.out.backlog
 
     def send(self, message: bytes) -> None:
         """Write it."""
-        self._out.send(message)
+        self._door.out.send(message)
 
-    async def ask(self, method: str, params: bytes) -> bytes:
+    def park(self, lot: ParkingLot) -> None:
+        """Take a place."""
+        self.parked = lot.park(self)
+
+    async def ask_now(self, method: str, params: bytes) -> bytes:
         """Ask, and wait for the answer on stdin."""
-        return await self._questions.ask(self.send, method, params)
+        return await self._door.questions.ask(self.send, method, params)
+
+    def end(self, body: bytes) -> None:
+        """The result, to whichever request waits for it."""
+        if self.parked is None:
+            self.send(body)
+        else:
+            self.parked.finish(body, 200)
+
+    def finish(self, body: bytes, status: int) -> None:
+        """Answer the request."""
+        del status
+        self.send(body)
+
+    def cancel(self) -> None:
+        """End the work on it."""
+        self._door.cancel(self.message.id)
 
 
 class StdioDoor(asyncio.Protocol):
     """One client on a pair of pipes."""
 
     def __init__(self, mcp: McpService, caller: Caller = LOCAL_USER) -> None:
-        self._mcp = mcp
-        self._caller = replace(caller, session=secrets.token_urlsafe(12))
+        self.mcp = mcp
+        self.caller = replace(caller, session=secrets.token_urlsafe(12))
         self._framer = LineFramer(MESSAGE_BYTES, self._refuse_overlong)
         self._asker: Asker | None = None
         self._is_greeted = False
@@ -69,7 +101,7 @@ class StdioDoor(asyncio.Protocol):
         self.news: ClientNews | None = None
         """What a handshake era client subscribed to."""
         self._changes, self._owed = ListChanges(mcp.front), dict[bytes, None]()
-        self._questions = Questions()
+        self.questions = Questions()
         self._spawn = task_maker(asyncio.get_running_loop())
         self._is_last = False
         self._stop_listening = mcp.front.on_change(self._tell_changed)
@@ -86,7 +118,8 @@ class StdioDoor(asyncio.Protocol):
         """The client closed its end: finish what it asked for, then go; it will answer nothing more."""
         del exc
         self._is_last = True
-        self._questions.close()
+        self.questions.close()
+        self.mcp.lot.leave(self.caller)
         self._end_if_done()
 
     def _end_if_done(self) -> None:
@@ -105,7 +138,7 @@ class StdioDoor(asyncio.Protocol):
             self.out.send(encode_error(error.request_id, error))
             return
         if message.method is UNSET:
-            self._questions.settle(message)
+            self.questions.settle(message)
         elif message.id is UNSET:
             self._notice(message)
         else:
@@ -115,9 +148,13 @@ class StdioDoor(asyncio.Protocol):
         request_id = service.cancelled_id(message)
         if request_id is not None:
             self._end_subscription(request_id)
-            task = self._running.pop(request_id, None)  # one that has not begun yet never gets to do this itself
-            if task is not None:
-                task.cancel()
+            self.cancel(request_id)
+
+    def cancel(self, request_id: object) -> None:
+        """End the work on a request; one that has not begun yet never gets to leave the table itself."""
+        task = self._running.pop(request_id, None) if isinstance(request_id, int | str) else None
+        if task is not None:
+            task.cancel()
 
     def _request(self, message: Inbound, request_id: RequestId) -> None:
         try:
@@ -148,7 +185,7 @@ class StdioDoor(asyncio.Protocol):
     async def _greet(self, request_id: RequestId, asker: Asker) -> None:
         """Answer a handshake; how the lists came to be before it is no news."""
         try:
-            self.out.send(encode_result(request_id, await self._mcp.initialize(asker, self._caller)))
+            self.out.send(encode_result(request_id, await self.mcp.initialize(asker, self.caller)))
             self._is_greeted = True
         finally:
             self._running.pop(request_id, None)
@@ -156,16 +193,18 @@ class StdioDoor(asyncio.Protocol):
 
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(message)
+        wants, level = token is not None, asker.log.name
+        client = None if asker.is_modern else self
+        channel = StdioChannel(asker.capabilities, asker.is_modern, wants, token, self, message, level, client)
         try:
-            wants, level = token is not None, asker.log.name
-            client = None if asker.is_modern else self
-            channel = StdioChannel(
-                asker.capabilities, asker.is_modern, wants, token, self.out, self._questions, level, client
-            )
-            body, _ = await self._mcp.respond(message, asker, channel, self._caller)
-            self.out.send(body)
+            body, _ = await self.mcp.respond(message, asker, channel, self.caller)
+            channel.end(body)
+        except asyncio.CancelledError:
+            if channel.parked is not None:
+                channel.parked.abandon()
+            raise
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
-            self.out.send(service.internal_error(request_id))
+            channel.end(service.internal_error(request_id))
             sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
         finally:
             self._running.pop(request_id, None)
@@ -175,9 +214,9 @@ class StdioDoor(asyncio.Protocol):
         """Begin a subscription: what of it can be honoured is acknowledged."""
         params, meta = messages.request_params(message), news.subscription_meta(request_id)
         honoured = news.listen_filter(params)
-        watching = ClientNews(self._mcp.front, lambda method, said: self.tell(method, {**said, "_meta": meta}))
+        watching = ClientNews(self.mcp.front, lambda method, said: self.tell(method, {**said, "_meta": meta}))
         try:
-            if uris := await watching.subscribe_all(news.wanted_uris(params), self._caller):
+            if uris := await watching.subscribe_all(news.wanted_uris(params), self.caller):
                 honoured["resourceSubscriptions"] = uris
             self._subscriptions[request_id] = news.wanted_notices(honoured), watching
             self.out.send(news.acknowledge(request_id, honoured))
@@ -221,14 +260,14 @@ class StdioDoor(asyncio.Protocol):
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
-        self._questions.close()
+        self.questions.close()
         await asyncio.gather(*tasks, return_exceptions=True)
         for request_id in list(self._subscriptions):
             self._end_subscription(request_id)
             self.out.send(encode_result(request_id, news.listen_result(request_id)))
         if self.news is not None:
             self.news.close()
-        self._mcp.front.crib.end_session(self._caller.session)
+        self.mcp.front.crib.end_session(self.caller.session)
         await self.out.close()
 
 

@@ -234,7 +234,7 @@ class AskedChannel(msgspec.Struct, eq=False):
         began = loop.time()
         context.asking += 1
         try:
-            async with asyncio.timeout(self.rule.timeout_s):
+            async with asyncio.timeout(self._patience_s(method, asked)):
                 return await self._ask(method, asked)
         except TimeoutError:
             if method == ELICIT:
@@ -244,6 +244,12 @@ class AskedChannel(msgspec.Struct, eq=False):
             context.asking -= 1
             if not context.asking:
                 context.asked_s += loop.time() - began
+
+    def _patience_s(self, method: str, asked: dict[str, Any]) -> float | None:
+        """How long to wait; a stateless client that does not come back has its call ended by the door."""
+        channel, rule = self.call.channel, self.rule
+        is_parked = channel.takes_input_required and answers(rule.within(channel.capabilities), method, asked)
+        return None if is_parked else rule.timeout_s
 
     async def _ask(self, method: str, asked: dict[str, Any]) -> bytes:
         channel, rule = self.call.channel, self.rule
