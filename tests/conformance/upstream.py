@@ -1,4 +1,5 @@
-"""The server behind the gateway while the official suite runs: every tool its scenarios call, and nothing else.
+"""The server behind the gateway while the official suite runs: every tool its scenarios call, and the resources
+and prompts of ``upstream_offers.py``.
 
 Runs inside the ``sdk2`` environment: ``python upstream.py stdio`` or ``python upstream.py http PORT``. Speaks both
 eras. A tool that needs an answer from the client asks over the back channel where the connection has one (handshake
@@ -13,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import mcp.types as types
+import upstream_offers as offers
 from mcp.server import CacheHint, NotificationOptions, Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-PIXEL_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 SILENCE_WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAAAAA=="
 PAUSE_S = 0.05  # between notifications: the suite wants to see them arrive one by one
 
@@ -74,7 +75,7 @@ def text(words: str) -> list[types.ContentBlock]:
 
 
 def image() -> types.ImageContent:
-    return types.ImageContent(data=PIXEL_PNG, mime_type="image/png")
+    return types.ImageContent(data=offers.PIXEL_PNG, mime_type="image/png")
 
 
 def resource(uri: str, mime_type: str, words: str) -> types.EmbeddedResource:
@@ -285,6 +286,18 @@ async def trigger_tool_change(call: Call) -> list[types.ContentBlock]:
     return text(f"There are {len(TOOLS)} tools now.")
 
 
+@offer("test_trigger_prompt_change")
+async def trigger_prompt_change(call: Call) -> list[types.ContentBlock]:
+    """Add or remove a prompt, and tell everybody who listens."""
+    name = "test_sometimes_there"
+    if offers.PROMPTS.pop(name, None) is None:
+        offers.PROMPTS[name] = ()
+    await BUS.publish(PromptsListChanged())
+    if call.ctx.session.can_send_request:
+        await call.ctx.session.send_prompt_list_changed()
+    return text(f"There are {len(offers.PROMPTS)} prompts now.")
+
+
 NAME = {"name": {"type": "string"}}
 
 
@@ -394,6 +407,14 @@ def build() -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_set_logging_level=set_logging_level,
+        on_list_resources=offers.list_resources,
+        on_list_resource_templates=offers.list_templates,
+        on_read_resource=offers.read_resource,
+        on_subscribe_resource=offers.subscribe,
+        on_unsubscribe_resource=offers.unsubscribe,
+        on_list_prompts=offers.list_prompts,
+        on_get_prompt=offers.make_get_prompt(form("What is it for?", {"context": {"type": "string"}})),
+        on_completion=offers.complete,
         on_subscriptions_listen=ListenHandler(BUS),
         get_tool_input_schema=lambda name: TOOLS[name].input_schema if name in TOOLS else None,
         cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="public")},
@@ -404,7 +425,8 @@ def build() -> Server[Any]:
 
 async def serve_stdio() -> None:
     server = build()
-    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+    changes = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
+    options = server.create_initialization_options(changes)
     async with stdio_server() as (read, write):
         await server.run(read, write, options)
 

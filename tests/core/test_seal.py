@@ -43,6 +43,15 @@ def test_no_other_payload_fits_under_the_same_signature():
     assert seal.open(ROUND, b"me", one[:-4] + other[-4:]) is None
 
 
+@pytest.mark.parametrize("payload", [b"", b"x", b"xy", b"xyz"])
+@pytest.mark.parametrize("more", ["-TAMPERED", "=", "!", "\n", "AAAA", "é"])
+def test_nothing_can_be_added_to_a_seal(payload, more):
+    """Not even what a lenient decoder passes over."""
+    seal = Seal(ManualClock())
+
+    assert seal.open(ROUND, b"me", seal.close(ROUND, b"me", payload, 10.0) + more) is None
+
+
 def test_a_seal_is_used_up_once():
     """Each is different."""
     seal = Seal(ManualClock())

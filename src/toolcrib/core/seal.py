@@ -57,8 +57,11 @@ class Seal:
 
     def open(self, purpose: SealPurpose, subject: bytes, text: str) -> Unsealed | None:
         """What was sealed; ``None`` if it was tampered with, is too old or was given out for something else."""
+        written = text.removeprefix(prefix_of(purpose)).encode()
         try:
-            body = urlsafe_b64decode(text.removeprefix(prefix_of(purpose)))
+            body = urlsafe_b64decode(written)
+            if urlsafe_b64encode(body) != written:  # the decoder passes over what does not belong there
+                return None
             due, nonce, signature, payload = body.split(b".", 3)
             head = f"{int(due)}.{nonce.decode()}"
         except ValueError:
