@@ -5,7 +5,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import msgspec
@@ -357,7 +357,7 @@ class Crib:
             tools=ToolCounts(*self.catalog.counts()),
             servers=servers,
             calls=self.metrics.totals(),
-            audit=asdict(self.audit.status()),
+            audit=msgspec.structs.asdict(self.audit.status()),
             fleet=self._fleet_health(),
         )
 
@@ -372,7 +372,7 @@ class Crib:
     def _fleet_health(self) -> dict[str, Any] | None:
         if self.fleet is not None:
             return self.fleet.health()
-        return None if self.coordination is None else asdict(self.coordination.status())
+        return None if self.coordination is None else msgspec.structs.asdict(self.coordination.status())
 
     async def show(self, result: Result, execution_id: str, duration_ms: float) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""

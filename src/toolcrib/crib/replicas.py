@@ -4,8 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.neighbours import ReplicaInbox
@@ -131,7 +133,7 @@ class Fleet:
     def health(self) -> dict[str, Any]:
         """How this replica and what it shares are doing, as plain data."""
         engines = {engine.name: engine.to_dict() for engine in self.engines}
-        return {**asdict(self.coordination.status()), "replica": self.replica, "engines": engines}
+        return {**structs.asdict(self.coordination.status()), "replica": self.replica, "engines": engines}
 
     async def close(self) -> None:
         """Unsubscribe from the other replicas; does not close the engines."""
