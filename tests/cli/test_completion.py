@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import pytest
+from tests.cli.library import with_library
 from tests.cli.program import TOOLCRIB
 
 from toolcrib.cli.main import COMMANDS
@@ -81,8 +82,28 @@ def test_every_shell_has_a_script(toolcrib, shell):
 
 def test_bash_really_completes(known):
     """Sourced into a bash, the function fills in the tool."""
+    assert in_bash(known, "toolcrib call tiny__e") == ["tiny__echo"]
+    assert in_bash(known, "toolcrib call tiny__echo ") == ["text=", "times=", "extra="]
+
+
+def test_uris_prompts_and_their_arguments_come_from_the_lock(tiny, tmp_path):
+    """In bash, which takes a colon for the end of a word, the rest of a URI is filled in."""
+    library = with_library(tiny, tmp_path)
+    library.run("servers", "refresh")
+
+    assert completed(library, "resources", "read", "memo://tiny/a") == ["memo://tiny/about"]
+    assert completed(library, "show", "memo") == ["memo://tiny/about", "memo://tiny/{id}/photo"]
+    assert completed(library, "prompts", "get", "") == ["tiny__greet"]
+    assert completed(library, "prompts", "get", "tiny__greet", "") == ["who=", "how="]
+    assert completed(library, "call", "memo") == []
+    assert in_bash(library, "toolcrib resources read memo://tiny/a") == ["//tiny/about"]
+    assert library.starts == 1
+
+
+def in_bash(known, line):
+    """What a bash that sourced the script puts in place of the last word of a line."""
     script = known.run("completion", "bash").stdout
-    ask = 'COMP_WORDS=(toolcrib call tiny__e); COMP_CWORD=2; _toolcrib; printf "%s\\n" "${COMPREPLY[@]}"'
+    ask = f'COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}; _toolcrib; printf "%s\\n" "${{COMPREPLY[@]}}"'
     alias = f'toolcrib() {{ {" ".join(TOOLCRIB)} "$@"; }}'
 
     shown = subprocess.run(
@@ -93,5 +114,4 @@ def test_bash_really_completes(known):
         cwd=known.project,
         env=known.variables(),
     )
-
-    assert shown.stdout == "tiny__echo\n"
+    return shown.stdout.splitlines()

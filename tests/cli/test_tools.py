@@ -83,7 +83,7 @@ def test_find_says_when_nothing_fits(tiny):
     result = tiny.run("find", "xyzzy")
 
     assert (result.returncode, result.stdout) == (7, "")
-    assert "No tool seems to do that" in result.stderr
+    assert "Nothing seems to do that" in result.stderr
     assert tiny.run("find", "x", "--limit", "0").returncode == 2
 
 

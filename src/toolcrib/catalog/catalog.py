@@ -11,7 +11,7 @@ import msgspec
 from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.core.kinds import HoldReason, Policy
-from toolcrib.core.names import name_of_uri, to_public, translate_app, uri_of_name
+from toolcrib.core.names import name_of_alias, name_of_uri, to_public, translate_app, uri_of_name
 from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
 from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
@@ -19,7 +19,7 @@ from toolcrib.schema.check import fits_template
 from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import DialectOffer, Options
-from toolcrib.schema.signature import count_tokens, signature
+from toolcrib.schema.signature import about, count_tokens, signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ _OTHERS = (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT)
 def keys_for(name: str) -> list[str]:
     """The keys that people may mean by a name, the likeliest first."""
     spellings = dict.fromkeys((name, name_of_uri(name)))
-    return [name, *(offer_key(kind, spelling) for spelling in spellings for kind in _OTHERS)]
+    return [name_of_alias(name), *(offer_key(kind, spelling) for spelling in spellings for kind in _OTHERS)]
 
 
 class LeftOutKind(Enum):
@@ -153,6 +153,10 @@ class Catalog:
             return [route for route in self.routes.values() if decide(grants, route.reach).is_listed]
         routes = (route for route in self.others.values() if route.offer.kind is kind)
         return [route for route in routes if decide(grants, route.reach).is_listed]
+
+    def others_visible_to(self, grants: Grants) -> list[Route]:
+        """The routes to what are no tools and a caller with these grants is shown."""
+        return [route for route in self.others.values() if decide(grants, route.reach).is_listed]
 
     def find(self, kind: RequestKind, name: str) -> Route | None:
         """Where such a request for an exposed name goes, if anywhere."""
@@ -225,5 +229,10 @@ def _as_they_are(routes: list[Route]) -> DialectOffer:
 
 
 def signature_of(route: Route) -> str:
-    """The tool in one line that a model can call from."""
-    return signature(route.name, route.tool.input_schema, route.tool.description or route.tool.title)
+    """The tool in one line that a model can call from; of what is no tool, a line to ask for it by."""
+    offer = route.offer
+    said = offer.description or offer.title
+    if offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE):
+        told = about(said or str(offer.extra.get("name") or ""))
+        return f"{route.uri} - {told}" if told else route.uri
+    return signature(route.name, offer.input_schema, said)

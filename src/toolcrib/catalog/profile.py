@@ -12,7 +12,7 @@ from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.core.access import NATIVE, matches
 from toolcrib.core.names import alias_of, fits_pattern, plain_uri
-from toolcrib.core.offers import JsonObject
+from toolcrib.core.offers import JsonObject, OfferKind
 
 _AS_IT_IS = ProfileTool()
 
@@ -80,12 +80,28 @@ def _why_not(route: Route, profile: ProfileConfig, change: ProfileTool) -> str:
     place = route.server or NATIVE
     if not matches(place, profile.servers):
         return f"it has no server {place!r}"
-    if not matches(route.name, profile.tools):
-        return "no pattern of its tools fits"
-    pattern = next((pattern for pattern in profile.without if fits_pattern(route.name, pattern)), None)
+    names, table = _names_of(route), _TABLES[route.offer.kind]
+    patterns = getattr(profile, table)
+    if not any(matches(name, profile.tools if patterns is None else patterns) for name in names):
+        return f"no pattern of its {'tools' if patterns is None else table} fits"
+    pattern = next((one for one in profile.without if any(fits_pattern(name, one) for name in names)), None)
     if pattern is not None:
         return f"the pattern {pattern!r} of its without fits"
     return next(_misfits(route.offer.input_schema, change), "")
+
+
+_TABLES = {
+    OfferKind.TOOL: "tools",
+    OfferKind.RESOURCE: "resources",
+    OfferKind.TEMPLATE: "resources",
+    OfferKind.PROMPT: "prompts",
+}
+"""Which patterns of a profile choose what."""
+
+
+def _names_of(route: Route) -> tuple[str, ...]:
+    """What a pattern may call it: its name, and of a resource the URI that clients know."""
+    return (route.name, route.uri) if _TABLES[route.offer.kind] == "resources" else (route.name,)
 
 
 def _misfits(schema: JsonObject, change: ProfileTool) -> Iterator[str]:

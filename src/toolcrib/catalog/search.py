@@ -1,12 +1,13 @@
-"""Finding tools by what they are for: an index of the catalogue, made at the first search and kept up to date."""
+"""Finding tools, and all else, by what they are for: an index of the catalogue, made at the first search and kept."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.core.access import NATIVE
+from toolcrib.core.offers import OfferKind, offer_key
 
 if TYPE_CHECKING:
     from toolcrib.search.toolindex import ToolIndex, ToolText
@@ -22,7 +23,7 @@ _FEW = 50  # tools that are indexed in passing
 
 @dataclass(frozen=True, slots=True)
 class RankedTool:
-    """A tool that answers a query, and how well: from 0 to 1."""
+    """A tool, or whatever else is looked for, that answers a query, and how well: from 0 to 1."""
 
     route: Route
     score: float
@@ -44,10 +45,12 @@ class LateModel:
 
 
 class ToolSearch:
-    """The index of a catalogue; a server that changed is indexed anew, the others are not touched."""
+    """The index of a catalogue's tools, or of all else in it: what is rare among tools is a matter of tools alone. A
+    server that changed is indexed anew, the others are not touched."""
 
-    def __init__(self, model: LateModel | None = None) -> None:
+    def __init__(self, model: LateModel | None = None, *, of_tools: bool = True) -> None:
         self.model = model or LateModel()
+        self._of_tools = of_tools
         self._index: ToolIndex | None = None
         self._version = -1
         self._texts: dict[str, tuple[ToolText, ...]] = {}
@@ -57,7 +60,7 @@ class ToolSearch:
         """The best of the routes ``among`` which is looked, best first; what is not among them has no part in it."""
         async with self._turn:
             index = await self._up_to_date(catalog)
-        wanted = {route.name: route for route in among}
+        wanted = {_id(route): route for route in among}
         hits = index.find(query[:LONGEST_QUERY], limit + _SPARE, wanted.keys())
         near = [hit for hit in hits if hit[1] >= LEAST]
         ranked = sorted(near, key=lambda hit: (_plain(hit[0]) != _plain(query), -hit[1], hit[0]))
@@ -67,7 +70,7 @@ class ToolSearch:
         """The index of this very catalogue; large work is done beside the event loop."""
         if self._index is not None and self._version == catalog.version:
             return self._index
-        if self._index is None or len(catalog.routes) > _FEW:
+        if self._index is None or len(self._routes(catalog)) > _FEW:
             self._index = await asyncio.to_thread(self._renewed, catalog)
         else:
             self._renewed(catalog)
@@ -75,13 +78,16 @@ class ToolSearch:
         return self._index
 
     def _renewed(self, catalog: Catalog) -> "ToolIndex":
-        index, now = self._index or self._empty(), _texts_of(catalog)
+        index, now = self._index or self._empty(), _texts_of(self._routes(catalog).values())
         changed = {server: now.get(server, ()) for server in {*now, *self._texts}}
         changed = {server: texts for server, texts in changed.items() if texts != self._texts.get(server, ())}
         if changed:
             index.put_all(dict(sorted(changed.items())))
         self._texts = now
         return index
+
+    def _routes(self, catalog: Catalog) -> Mapping[str, Route]:
+        return catalog.routes if self._of_tools else catalog.others
 
     def _empty(self) -> "ToolIndex":
         from toolcrib.search.toolindex import ToolIndex
@@ -93,16 +99,24 @@ def _plain(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
 
 
+def _id(route: Route) -> str:
+    return offer_key(route.offer.kind, route.name)
+
+
 def text_of(route: Route) -> "ToolText":
     """What can be searched of a tool; its own name says more than the exposed one, which repeats the server."""
     from toolcrib.search.toolindex import ToolText
 
-    tool = route.tool
-    return ToolText(route.name, tool.name, tool.description, tool.input_schema, route.server)
+    offer = route.offer
+    if offer.kind is OfferKind.TOOL:
+        return ToolText(route.name, offer.name, offer.description, offer.input_schema, route.server)
+    label = str(offer.extra.get("name") or "")  # of a resource, whose own name is a URI
+    name = " ".join(dict.fromkeys(filter(None, (label, offer.title, offer.name))))
+    return ToolText(_id(route), name, offer.description, offer.input_schema, route.server)
 
 
-def _texts_of(catalog: Catalog) -> dict[str, tuple["ToolText", ...]]:
+def _texts_of(routes: Iterable[Route]) -> dict[str, tuple["ToolText", ...]]:
     texts: dict[str, list[ToolText]] = {}
-    for route in catalog.routes.values():
+    for route in routes:
         texts.setdefault(route.server or NATIVE, []).append(text_of(route))
     return {server: tuple(found) for server, found in texts.items()}

@@ -14,7 +14,7 @@ from toolcrib.config.lock import LockStore, Record
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import InvalidName, ToolcribError
-from toolcrib.core.names import split_name
+from toolcrib.core.names import name_of_uri, split_name
 from toolcrib.crib.backend import find_backend, open_lock
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import write_down
@@ -126,11 +126,11 @@ async def discover_unasked(crib: Crib, console: Console) -> dict[str, Record]:
     return await discover(crib, console, [name for name, shelf in crib.shelves.items() if is_unasked(shelf)])
 
 
-async def make_known(crib: Crib, console: Console, tool: str) -> None:
-    """Ask whoever may offer ``tool``, if nobody known does: its server, or all when the name names none."""
-    if crib.lookup(tool) is not None:
+async def make_known(crib: Crib, console: Console, name: str) -> None:
+    """Ask whoever may offer what has this name, if nobody known does: its server, or all when the name names none."""
+    if crib.catalog.named(name) is not None:
         return
-    server = server_of(tool)
+    server = server_of(name_of_uri(name) if "://" in name else name.rpartition(" ")[2])
     if server in crib.shelves:
         await discover(crib, console, [server] if is_unasked(crib.shelves[server]) else [])
     elif server not in crib.disabled:

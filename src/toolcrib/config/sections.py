@@ -156,8 +156,12 @@ class ProfileConfig:
 
     servers: Annotated[tuple[str, ...], prefer(readers.texts("server names"))] = ("*",)
     tools: Annotated[tuple[str, ...], prefer(readers.texts("tool names"))] = ("*",)
+    resources: Annotated[tuple[str, ...] | None, prefer(readers.texts("resource names or URIs"))] = None
+    """Patterns of resources and templates; ``None``: the patterns of ``tools``."""
+    prompts: Annotated[tuple[str, ...] | None, prefer(readers.texts("prompt names"))] = None
+    """Patterns of prompts; ``None``: the patterns of ``tools``."""
     without: Annotated[tuple[str, ...], prefer(readers.texts("tool names"))] = ()
-    """Patterns of tools that are left out."""
+    """Patterns of what is left out, whatever its kind."""
     expose: Annotated[ExposeMode | None, prefer(readers.one_of(*EXPOSE_MODES))] = None
     budget: Annotated[int | None, prefer(readers.count)] = None
     pinned: Annotated[tuple[str, ...], prefer(readers.texts("tool names"))] = ()

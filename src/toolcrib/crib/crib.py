@@ -67,6 +67,8 @@ class Crib:
         self._current.on_change(self.subscriptions.follow)
         self.search = ToolSearch()
         """The index that tools are found by."""
+        self.other_search = ToolSearch(self.search.model, of_tools=False)
+        """The index that resources, templates and prompts are found by."""
         self.desk = parts.desk
         """Approvals: terminal, client and inbox attach here to ask people."""
         self.inbox = parts.inbox
@@ -162,6 +164,13 @@ class Crib:
         """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
         looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
         return await self.search.find(self.catalog, query, limit, looked_at)
+
+    async def find_others(
+        self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
+    ) -> list[RankedTool]:
+        """The resources, templates and prompts for a purpose, best first, as ``find`` does it for tools."""
+        looked_at = (await self.current()).others_visible_to(caller.grants) if among is None else among
+        return await self.other_search.find(self.catalog, query, limit, looked_at) if looked_at else []
 
     def entries(self) -> list[ToolEntry]:
         """Every tool with its kind, policy and discovery; starts nothing."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.calls.layers.permit import not_open
-from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.catalog import Catalog, Route, keys_for
 from toolcrib.catalog.entries import known_to, missing_servers
 from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.profile import Dressed, dress, real_name, shows
@@ -183,6 +183,11 @@ class ProfileView:
         self._search = self._search or ToolSearch(self.crib.search.model)
         return await self._search.find(catalog, query, limit, catalog.visible_to(caller.grants))
 
+    async def find_others(self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER) -> list[RankedTool]:
+        """The resources, templates and prompts of this window for a purpose, best first."""
+        shown = (await self.current()).others_visible_to(caller.grants)
+        return await self.crib.find_others(query, limit, caller=caller, among=shown)
+
     @property
     def features(self) -> frozenset[str]:
         """What the servers behind this window can do besides (``Listing.features``)."""
@@ -217,20 +222,22 @@ class ProfileView:
         if self._settings.profile is None:
             return self.crib.explain(name)
         catalog = self.catalog
-        route = catalog.routes.get(name)
+        route = catalog.named(name)
         if route is not None:
-            return _shown(self.crib.explain(real_name(route)), self.name, route, self._dressed)
+            return _shown(self.crib.explain(route.reach.key), self.name, route, self._dressed)
         renamed = next((shown for shown, route in catalog.routes.items() if real_name(route) == name), "")
         if renamed:
             return Explanation(
                 name, ToolVerdict.RENAMED, (f"Profile {self.name!r} shows it as {renamed!r}.",), f"Use {renamed}."
             )
-        if name in catalog.left_out and name in self.crib.catalog.routes:
+        keys = (key for key in keys_for(name) if key in catalog.left_out)
+        key = next((key for key in keys if self.crib.catalog.by_key(key) is not None), "")
+        if key:
             todo = f"Change [profiles.{self.name}], or use it without the profile."
             return Explanation(
                 name,
                 ToolVerdict.HIDDEN,
-                (f"Profile {self.name!r} leaves it out: {catalog.left_out[name].reason}.",),
+                (f"Profile {self.name!r} leaves it out: {catalog.left_out[key].reason}.",),
                 todo,
             )
         return self.crib.explain(name)

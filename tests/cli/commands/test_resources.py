@@ -79,3 +79,33 @@ def test_pictures_are_not_printed(library: Program):
     """Their kind and size are."""
     assert library.run("resources", "read", "memo://tiny/7/photo").stdout.startswith("[image/png 14")
     assert base64.b64encode(b"memo") not in library.run("resources", "read", "memo://tiny/7/photo").stdout.encode()
+
+
+def test_ls_find_show_and_why_know_every_kind(library: Program):
+    """By the names and URIs that people see."""
+    every, prompts = library.run("ls", "--kind", "all"), library.json("ls", "--kind", "prompt")
+    tools = library.run("ls")
+    found, best = library.run("find", "greet somebody"), library.json("find", "greet somebody", "--kind", "prompt")
+    resource, prompt = library.run("show", "memo://tiny/about"), library.run("show", "tiny__greet")
+    story = library.json("why", "memo://tiny/{id}/photo")
+
+    heads = [line.split()[0] for line in every.stdout.splitlines()]
+    assert {"TOOL", "URI", "PROMPT", "memo://tiny/about", "tiny__greet", "tiny__echo"} <= set(heads)
+    assert [one["kind"] for one in prompts] == ["prompt"]
+    assert "2 resources and 1 prompt besides" in tools.stderr
+    assert ("prompt tiny__greet(who: str" in found.stdout, best[0]["name"]) == (True, "tiny__greet")
+    assert "toolcrib resources read memo://tiny/about" in resource.stdout
+    assert "toolcrib prompts get tiny__greet who=…" in prompt.stdout
+    assert (story["verdict"], story["facts"]["kind"]) == ("available", "template")
+    assert library.run("why", "memo://tiny/nothing").returncode != 0
+
+
+def test_a_policy_names_a_resource_by_its_uri(library: Program):
+    """As its list shows it; then nobody is shown it, and ``why`` says by which rule."""
+    library.run("servers", "refresh")
+    library.run("policy", "memo://tiny/ab*", "deny")
+    refused, story = library.run("resources", "read", "memo://tiny/about"), library.json("why", "memo://tiny/about")
+    [row] = library.json("policy", "memo://tiny/about")
+
+    assert "denied by the configuration" in refused.stderr
+    assert (story["verdict"], "'memo://tiny/ab*'" in row["why"]) == ("denied", True)

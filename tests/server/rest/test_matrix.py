@@ -27,8 +27,10 @@ MATRIX = {
     ("GET", "/definitions"): "+++++",
     ("GET", "/costs"): "+++++",
     ("GET", "/resources"): "+++++",
+    ("GET", "/resources/{name}"): "+++++",
     ("POST", "/resources/read"): "+++++",
     ("GET", "/prompts"): "+++++",
+    ("GET", "/prompts/{name}"): "+++++",
     ("POST", "/prompts/{name}/get"): "+-+-+",  # who may not know of all hears no more of one that is not there
     ("GET", "/servers"): "?++++",
     ("GET", "/servers/{name}"): "?++++",

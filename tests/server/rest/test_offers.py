@@ -46,3 +46,29 @@ def test_what_cannot_be_had_is_a_problem(library, path, body, status, code):
     reply = library.send("POST", path, body)
 
     assert (reply.status, code in (None, reply.json["code"])) == (status, True)
+
+
+def test_one_of_them_is_shown_with_its_definition_and_why_it_is_here(library):
+    """The same value as ``toolcrib show --json``; by name or URI."""
+    about = library.get("/resources/memo%3A%2F%2Ftiny%2Fabout")
+    greet = library.get("/prompts/tiny__greet")
+
+    assert about["definition"]["uri"] == about["uri"] == "memo://tiny/about"
+    assert (about["pin"]["state"], about["why"]["verdict"]) == ("accepted", "available")
+    assert greet["arguments"] == [{"name": "who", "required": True}, {"name": "how", "required": False}]
+    shown = library.program.json("show", "prompt tiny__greet")
+    assert [shown[key] for key in ("name", "definition", "pin")] == [
+        greet[key] for key in ("name", "definition", "pin")
+    ]
+    assert library.send("GET", "/prompts/tiny__echo").status == 404
+    assert library.send("GET", "/resources/tiny__none").status == 404
+
+
+def test_they_are_found_by_what_they_are_for(library):
+    """With a score, and a line to ask for each by."""
+    [found] = library.get("/prompts?query=say%20hello%20greeting")["offers"]
+    resources = library.get("/resources?query=photo")["offers"]
+
+    assert (found["name"], found["signature"]) == ("tiny__greet", "tiny__greet(who: str, how?: str) - Greets")
+    assert resources[0]["uri"] == "memo://tiny/{id}/photo"
+    assert 0 < resources[0]["score"] <= 1

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from toolcrib.cli.console import Console, one_line
 from toolcrib.cli.invoke import Options, command, command_of
@@ -17,7 +18,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, Layer
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ToolcribError
-from toolcrib.core.names import join_name
+from toolcrib.core.names import join_name, to_public
 from toolcrib.crib.loading import config_files
 from toolcrib.schema.arguments import value_hints
 from toolcrib.stores.files import read_text
@@ -27,11 +28,22 @@ from toolcrib.stores.projects import ProjectFile
 
 Suggestion = tuple[str, str]
 
-TAKES_TOOL = ("show", "call", "why")
+TAKES_OFFER = {
+    "call": ("tool",),
+    "show": ("tool", "resource", "template", "prompt"),
+    "why": ("tool", "resource", "template", "prompt"),
+    "diff": ("tool", "resource", "template", "prompt"),
+    "approve": ("tool", "resource", "template", "prompt"),
+    "resources read": ("resource", "template"),
+    "prompts get": ("prompt",),
+}
+"""Commands, and the kinds of what they take the name of."""
+TAKES_ARGUMENTS = ("call", "prompts get")
 TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refresh", "servers logs")
 TAKES_CLIENT = ("import", "connect", "disconnect")
 VALUES = {
     "--expose": ("all", "search", "auto"),
+    "--kind": ("tool", "resource", "template", "prompt", "all"),
     "--format": ("mcpServers", "vscode", "codex"),
     "--log-level": ("debug", "info", "warning", "error"),
     "--log-format": ("text", "json"),
@@ -69,8 +81,8 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
         yield from _clients(name)
     elif name == "projects rm":
         yield from _projects()
-    elif name in TAKES_TOOL:
-        yield from _tools_or_arguments(name, before, last)
+    elif name in TAKES_OFFER:
+        yield from _offers_or_arguments(name, before, last)
 
 
 def _command(before: Sequence[str]) -> str | None:
@@ -95,18 +107,38 @@ def _options(name: str) -> Iterator[Suggestion]:
     yield from ((option, "") for option in found.parser(name, summary).options())
 
 
-def _tools_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator[Suggestion]:
-    records = _records(before)
-    known = {join_name(server, tool["name"]): tool for server, record in records.items() for tool in record.tools}
+def _offers_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator[Suggestion]:
+    known = dict(_offers(_records(before), TAKES_OFFER[name]))
     chosen = next((known[word] for word in before if word in known), None)
     if chosen is None:
-        yield from ((tool, str(shown.get("description", "")).partition("\n")[0]) for tool, shown in known.items())
+        yield from ((offer, str(shown.get("description", "")).partition("\n")[0]) for offer, shown in known.items())
     elif name == "call" and "=" in last:
         key = last.partition("=")[0]
         yield from ((f"{key}={value}", "") for value in value_hints(chosen.get("inputSchema", {}), key))
-    elif name == "call":
-        properties = chosen.get("inputSchema", {}).get("properties", {})
-        yield from ((f"{key}=", str(part.get("description", ""))) for key, part in properties.items())
+    elif name in TAKES_ARGUMENTS:
+        yield from ((f"{key}=", about) for key, about in _arguments(chosen))
+
+
+def _offers(records: Mapping[str, Record], kinds: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What the lock knows, by what people call it: tools and prompts by name, resources by URI. What is in quarantine
+    is not given the word."""
+    for server, record in records.items():
+        held = {key for key, pin in record.pins.items() if pin.definition is not None}
+        if "tool" in kinds:
+            yield from ((join_name(server, tool["name"]), tool) for tool in record.tools if "name" in tool)
+        for key, shown in record.others.items():
+            kind, _, own = key.partition(" ")
+            if kind in kinds and own:
+                named = join_name(server, own) if kind == "prompt" else to_public(server, own)
+                yield named, {} if key in held else shown
+
+
+def _arguments(chosen: Mapping[str, Any]) -> Iterator[Suggestion]:
+    """What a tool, or a prompt, takes."""
+    for key, part in chosen.get("inputSchema", {}).get("properties", {}).items():
+        yield key, str(part.get("description", ""))
+    for one in chosen.get("arguments", ()):
+        yield str(one.get("name", "")), str(one.get("description", ""))
 
 
 def _clients(name: str) -> Iterator[Suggestion]:

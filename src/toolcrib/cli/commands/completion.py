@@ -3,10 +3,16 @@
 from toolcrib.cli.console import Console
 from toolcrib.cli.invoke import Options, arg, command
 
+# bash ends words at ":" and "=", too, and puts in only what comes behind them.
 BASH = """\
 _toolcrib() {
-    local IFS=$'\\n'
-    COMPREPLY=($(toolcrib __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
+    local line=${COMP_LINE:0:COMP_POINT} IFS=$' \\t\\n'
+    local -a words
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    local last=${words[${#words[@]}-1]} IFS=$'\\n'
+    COMPREPLY=($(toolcrib __complete -- "${words[@]:1}" 2>/dev/null | cut -f1))
+    COMPREPLY=("${COMPREPLY[@]#"${last%"${last##*[:=]}"}"}")
     [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
 }
 complete -o default -F _toolcrib toolcrib

@@ -11,6 +11,8 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.edit import set_policy
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import Policy
+from toolcrib.core.names import name_of_uri
+from toolcrib.core.offers import Resource, Tool
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import edit_file, policy_file
 from toolcrib.server.views.tools import policy_entries
@@ -25,7 +27,7 @@ COLUMNS = (
 
 
 @command(
-    arg("name", nargs="?", metavar="NAME", help="a tool, a server, or a pattern such as '*__delete_*'"),
+    arg("name", nargs="?", metavar="NAME", help="a tool, prompt, URI or server, or a pattern such as '*__delete_*'"),
     arg("policy", nargs="?", metavar="|".join(Policy), help="what to do about its calls"),
     arg("--user", action="store_true", help="write it into the user's own file, for all projects"),
     as_json("the policies"),
@@ -34,6 +36,7 @@ examples:
   toolcrib policy                             what holds for each tool, and why
   toolcrib policy github__create_issue ask    ask a person before each call
   toolcrib policy '*__delete_*' deny          of several patterns the most careful counts
+  toolcrib policy 'docs://wiki/private/*' deny   resources, by the URI that clients see
   toolcrib policy github ask                  all tools of a server that have no policy of their own""",
 )
 def run_policy(options: Options, console: Console) -> int:
@@ -64,10 +67,11 @@ def _as_written(name: str, loaded: Loaded, path: Path) -> str:
 def _check_effect(options: Options) -> None:
     """Say so if something stronger says otherwise."""
     config = load_here(options).config
-    server, _, tool = options.name.partition("__")
+    name = name_of_uri(options.name) if "://" in options.name else options.name
+    server, _, tool = name.partition("__")
     if server not in config.servers or not tool or any(sign in options.name for sign in "*?["):
         return
-    found = policy_of(options.name, tool, config.servers[server], config.security)
+    found = policy_of(name, (Resource if "://" in tool else Tool)(tool), config.servers[server], config.security)
     if found.policy != options.policy:
         where = config.servers[server].origin
         raise ConfigError(f"{options.name} still is {found.policy}: {found.reason}.", hint=f"Change it in {where}.")
@@ -75,7 +79,8 @@ def _check_effect(options: Options) -> None:
 
 async def _show(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
-        rows = [row for row in policy_entries(crib) if options.name in (None, row.name, row.server)]
+        wanted = None if options.name is None else name_of_uri(options.name)
+        rows = [row for row in policy_entries(crib) if wanted in (None, row.name, row.server)]
     if options.json:
         console.print_json(rows)
     elif rows:

@@ -13,7 +13,7 @@ from toolcrib.cli.opening import discover_unasked, open_window, wait_with_status
 from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import Result
 from toolcrib.crib.window import ProfileView
-from toolcrib.server.views.tools import listed_offer
+from toolcrib.server.views.offers import listed_offer
 
 RESOURCE_COLUMNS = (Column("URI", styles=("bold",)), Column("TYPE"), Column("DESCRIPTION", flexible=True))
 PROMPT_COLUMNS = (Column("PROMPT", styles=("bold",)), Column("ARGUMENTS"), Column("DESCRIPTION", flexible=True))

@@ -19,7 +19,8 @@ from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answ
 from toolcrib.server.rest.about import About, Param, RestResource, count, one_of
 from toolcrib.server.views.caller import CallerView, RanCall
 from toolcrib.server.views.costs import DAYS, CostQuery, CostReport, cost_report, profiles_of, usage_of
-from toolcrib.server.views.tools import DefinitionList, OfferList, ToolDetail, ToolList, listed_offer
+from toolcrib.server.views.offers import OfferDetail, OfferList, found_offer, listed_offer
+from toolcrib.server.views.tools import DefinitionList, ToolDetail, ToolList
 from toolcrib.server.visit import PageRequest
 from toolcrib.stores.audit.log import ToolUsage
 
@@ -159,6 +160,7 @@ async def answer_call(visit: PageRequest, view: CallerView) -> HttpAnswer:
         raise HttpProblem(502, error.code, str(error), executionId=ran.call.id) from None
 
 
+OFFERS_FOR = Param("query", "what it is for, in plain words; the best come first")
 OFFERS = RestResource("resources and prompts", "What servers offer besides tools.")
 
 
@@ -169,27 +171,58 @@ OFFERS = RestResource("resources and prompts", "What servers offer besides tools
         "List the resources and resource templates",
         OfferList,
         "What the caller may use; operators also see what is denied or in quarantine.",
-        params=(OF_SERVER,),
+        params=(OFFERS_FOR, OF_SERVER),
         is_open=True,
     ),
 )
 async def _list_resources(visit: PageRequest) -> HttpAnswer:
-    return json_answer(_offers(visit, OfferKind.RESOURCE, OfferKind.TEMPLATE))
+    return json_answer(await _offers(visit, OfferKind.RESOURCE, OfferKind.TEMPLATE))
 
 
 @OFFERS.route(
     "GET",
     "/prompts",
-    About("List the prompts", OfferList, "As for resources.", params=(OF_SERVER,), is_open=True),
+    About("List the prompts", OfferList, "As for resources.", params=(OFFERS_FOR, OF_SERVER), is_open=True),
 )
 async def _list_prompts(visit: PageRequest) -> HttpAnswer:
-    return json_answer(_offers(visit, OfferKind.PROMPT))
+    return json_answer(await _offers(visit, OfferKind.PROMPT))
 
 
-def _offers(visit: PageRequest, *kinds: OfferKind) -> OfferList:
-    server, view = visit.query.get("server"), visit.view
+async def _offers(visit: PageRequest, *kinds: OfferKind) -> OfferList:
+    server, view, query = visit.query.get("server"), visit.view, visit.query.get("query", "").strip()
     found = [route for kind in kinds for route in view.offers(kind) if server in (None, route.server or NATIVE)]
-    return OfferList([listed_offer(route) for route in found], list(view.missing()))
+    shown = [listed_offer(route) for route in found]
+    if query:
+        shown = [found_offer(hit) for hit in await view.find_others(query, search.MOST, found)]
+    return OfferList(shown, list(view.missing()))
+
+
+@OFFERS.route(
+    "GET",
+    "/resources/{name}",
+    About(
+        "Show one resource or resource template",
+        OfferDetail,
+        "By its name or its URI, written in one piece: every `/` as `%2F`.",
+        problems=(404,),
+        is_open=True,
+    ),
+)
+async def _show_resource(visit: PageRequest) -> HttpAnswer:
+    return _one_offer(visit, "resource", OfferKind.RESOURCE, OfferKind.TEMPLATE)
+
+
+@OFFERS.route("GET", "/prompts/{name}", About("Show one prompt", OfferDetail, problems=(404,), is_open=True))
+async def _show_prompt(visit: PageRequest) -> HttpAnswer:
+    return _one_offer(visit, "prompt", OfferKind.PROMPT)
+
+
+def _one_offer(visit: PageRequest, what: str, *kinds: OfferKind) -> HttpAnswer:
+    name, view = visit.params["name"], visit.view
+    route = view.offer(name, *kinds)
+    if route is None:
+        raise not_found(what, name, f"GET /api/v1/{what}s lists them.")
+    return json_answer(view.offer_detail(route))
 
 
 class ReadBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

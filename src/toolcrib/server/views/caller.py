@@ -24,14 +24,15 @@ from toolcrib.config.lock import Record
 from toolcrib.core.access import Caller, decide, matches, may_approve
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.coordination import CoordinationStatus
-from toolcrib.core.names import is_own
-from toolcrib.core.offers import OfferKind, RequestKind
+from toolcrib.core.names import is_own, name_of_uri
+from toolcrib.core.offers import OfferKind, RequestKind, offer_key
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Missing
 from toolcrib.core.view import CribHealth, ServerHealth, ToolCounts
 from toolcrib.crib.crib import Crib
 from toolcrib.project.project import Project
 from toolcrib.server.views.calls import QuestionEntry, question_entry
+from toolcrib.server.views.offers import OfferDetail, offer_detail
 from toolcrib.server.views.servers import ServerDetail, ServerView, log_lines, server_view, shown_config
 from toolcrib.server.views.tools import (
     ListedTool,
@@ -108,6 +109,19 @@ class CallerView:
         if route is None or self.is_operator or decide(self.caller.grants, route.reach).is_listed:
             return route
         return None
+
+    def offer(self, name: str, *kinds: OfferKind) -> Route | None:
+        """The same among offers of these kinds alone: a prompt may have a tool's name."""
+        keys = [offer_key(kind, one) for one in dict.fromkeys((name, name_of_uri(name))) for kind in kinds]
+        return next((route for key in keys if (route := self.named(key)) is not None), None)
+
+    async def find_others(self, query: str, limit: int, among: Sequence[Route]) -> list[RankedTool]:
+        """The best of these resources, templates and prompts for a purpose."""
+        return await self._crib.find_others(query, limit, among=among)
+
+    def offer_detail(self, route: Route) -> OfferDetail:
+        """Everything of one resource, template or prompt that the caller may know."""
+        return offer_detail(self._crib, route, for_operator=self.is_operator)
 
     def missing(self) -> tuple[Missing, ...]:
         """The servers whose tools are in no list because nobody knows them, as far as the caller may hear of them."""

@@ -16,7 +16,7 @@ from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.pins import by_key, fingerprint, pinned_hash
 from toolcrib.catalog.search import RankedTool
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
-from toolcrib.core.kinds import HoldReason, Policy
+from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import OfferKind, SecurityLevel, to_mcp
 from toolcrib.core.source import Missing
 from toolcrib.core.view import Tally, View
@@ -99,59 +99,6 @@ class ToolDetail(ToolEntry):
 def listed_tool(crib: Crib, route: Route) -> ListedTool:
     """One tool of a list."""
     return ListedTool(**_entry(crib, route))
-
-
-class PromptArgument(View):
-    """One argument of a prompt."""
-
-    name: str
-    required: bool
-
-
-class ListedOffer(View, omit_defaults=True, kw_only=True):
-    """A resource, resource template or prompt of a list."""
-
-    kind: OfferKind
-    name: str
-    """What rules, grants and the audit log call it."""
-    server: str
-    uri: str | None = None
-    """The URI, or URI template, that clients know a resource by."""
-    title: str = ""
-    description: str = ""
-    mime_type: str | None = None
-    arguments: list[PromptArgument] | None = None
-    policy: Policy
-    level: SecurityLevel
-    held: HoldReason | None = None
-    """Why it is in quarantine."""
-
-
-class OfferList(View):
-    """Resources and templates, or prompts; and which servers it lacks."""
-
-    offers: list[ListedOffer]
-    missing: list[Missing]
-
-
-def listed_offer(route: Route) -> ListedOffer:
-    """What can be seen of a resource, template or prompt; one in quarantine is not given the word."""
-    offer, is_prompt = route.offer, route.offer.kind is OfferKind.PROMPT
-    properties, required = offer.input_schema.get("properties", {}), offer.input_schema.get("required", ())
-    mime_type = offer.extra.get("mimeType")
-    return ListedOffer(
-        kind=offer.kind,
-        name=route.name,
-        server=route.server,
-        uri=None if is_prompt else route.uri,
-        title="" if route.held else offer.title,
-        description="" if route.held else offer.description,
-        mime_type=mime_type if isinstance(mime_type, str) else None,
-        arguments=[PromptArgument(name, name in required) for name in properties] if is_prompt else None,
-        policy=route.policy,
-        level=offer.security_level,
-        held=route.held,
-    )
 
 
 def found_tool(crib: Crib, hit: RankedTool) -> ListedTool:
