@@ -218,6 +218,44 @@ async def test_a_profile_shows_of_every_kind_what_its_patterns_say():
     assert (read.success, other.success) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("profile", "keys"),
+    [
+        (ProfileConfig(tools=("lib__greet",)), ["lib__greet", "prompt lib__greet"]),
+        (ProfileConfig(prompts=()), ["lib__greet", "resource lib__memo://about", "template lib__memo://notes/{id}"]),
+        (ProfileConfig(tools=(), resources=("memo://lib/a*",)), ["resource lib__memo://about"]),
+        (ProfileConfig(tools=(), resources=("lib__memo://notes*",)), ["template lib__memo://notes/{id}"]),
+        (ProfileConfig(tools=(), prompts=("*",)), ["prompt lib__greet"]),
+        (ProfileConfig(without=("memo://lib/*",)), ["lib__greet", "prompt lib__greet"]),
+        (ProfileConfig(servers=("other",), resources=("*",), prompts=("*",)), []),
+    ],
+)
+async def test_a_profile_chooses_resources_and_prompts_by_patterns_of_their_own(
+    profile: ProfileConfig, keys: list[str]
+):
+    """By name or URI; without such patterns those of its tools count. What is left out is told with the reason."""
+    config = Config(profiles={"part": profile})
+    async with opened(Library(), config) as crib:
+        await crib.tools()
+        view = Profiles(crib, config).need("part")
+        shown = [*view.catalog.routes, *view.catalog.others]
+        told = view.explain("memo://lib/about")
+
+    assert [key for key in shown if key != "result_read"] == keys
+    assert (told.verdict == "hidden") == ("resource lib__memo://about" not in keys)
+
+
+@pytest.mark.parametrize("uri", ["memo://lib/notes/7", "memo://lib/notes/%37", "memo://lib/notes/./7"])
+async def test_a_rule_by_uri_holds_for_every_spelling_of_what_a_template_stands_for(uri: str):
+    """Whoever denies a URI denies it however it is written."""
+    library = Library()
+    async with opened(library, Config(security=SecurityConfig(policies={"memo://lib/notes/7": Policy.DENY}))) as crib:
+        await crib.tools()
+        refused, other = await crib.read(uri), await crib.read("memo://lib/notes/8")
+
+    assert (refused.success, other.success, len(library.asked)) == (False, True, 1)
+
+
 async def test_a_crib_in_a_crib_hands_on_every_kind():
     """Under the names of both."""
     library = Library()
