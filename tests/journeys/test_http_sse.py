@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.fleet import servers
+from tests.fleet.clients import Place, SdkClient, SseNodeClient
+from tests.fleet.gateway import serving
 from tests.fleet.servers import Remote
 
 import toolcrib
@@ -56,3 +58,34 @@ async def test_the_reference_server_over_the_first_transport(fleet: None):
 
     assert len(tools) >= 13
     assert result.text == "Echo: hi"
+
+
+@pytest.fixture(scope="module")
+def gate(old: Remote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """toolcrib before that server, by the address that clients of the first transport know."""
+    home = tmp_path_factory.mktemp("gate").resolve()
+    config = servers.write_config(home / "servers.json", {"old": old, "everything": servers.everything()})
+    with serving(config) as (url, _):
+        yield Place(home, url=url.replace("/mcp", "/sse"))
+
+
+def test_a_client_of_the_first_transport_in_python(gate: Place):
+    """mcp 1.x: the tools, a call with progress, a call that it gives up, and one after that."""
+    count = {"op": "call", "tool": "old__count", "arguments": {"to": 3}}
+    found = SdkClient(1, "legacy").converse(gate, [{"op": "list"}, count])
+
+    assert [tool["name"] for tool in found["outcomes"][0]["tools"] if tool["name"].startswith("old__")] == [
+        "old__count",
+        "old__greet",
+    ]
+    assert found["outcomes"][1]["result"]["structuredContent"] == {"result": 3}
+
+
+def test_a_client_of_the_first_transport_in_node(gate: Place):
+    """The SDK for TypeScript, 1.x, with progress that is told while the call runs."""
+    steps = {"duration": 0.4, "steps": 4}
+    found = SseNodeClient().call(gate, "everything__trigger-long-running-operation", steps)
+
+    assert {"old__count", "old__greet"} <= set(found["tools"])
+    assert "completed" in found["result"]["content"][0]["text"]
+    assert found["notices"][:3] == [1, 2, 3]  # the SDK drops one that comes together with the result

@@ -325,3 +325,20 @@ async def test_what_cannot_be_served_is_told_at_startup(tmp_path):
 def test_the_root_is_taken_off_whatever_the_server_makes_of_it(path, raw, root, expected):
     """Encoded parts stay encoded, and what is quoted in a page can end no attribute."""
     assert split_path({"path": path, "raw_path": raw, "root_path": root}) == expected
+
+
+async def test_clients_of_the_first_http_transport_are_served_wherever_the_application_is_mounted(tmp_path):
+    """The address for messages is seen from that of the stream, so it needs no word of where that is."""
+    async with mounted(tmp_path, "/tools") as client:
+        stream = client.connect("GET", "/sse", accept="text/event-stream", authorization=f"Bearer {TOKEN}")
+        await stream.until(b"\n\n")
+        target = stream.answer.body.decode().partition("data: ")[2].strip()
+        taken = await client.send(
+            "POST", f"/{target}", msgspec.json.encode(HELLO), **MCP, authorization=f"Bearer {TOKEN}"
+        )
+        await stream.until(b"protocolVersion")
+        stream.leave()
+        await stream.task
+
+        assert target.startswith("messages?session=")
+        assert taken.status == 202

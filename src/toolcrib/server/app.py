@@ -26,7 +26,6 @@ from toolcrib.project.sessions import AgentSessions
 from toolcrib.server.identity.authentication import Authentication
 from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
 from toolcrib.server.identity.sign_in import PageAddress, host_of
-from toolcrib.server.mcp.addresses import PATH as MCP_PATH
 from toolcrib.server.mcp.addresses import SERVER_PATH as SERVERS_PATH
 from toolcrib.server.mcp.addresses import Addresses, ServerDoors, is_mcp
 from toolcrib.server.mcp.roaming import Roaming
@@ -92,9 +91,8 @@ class ServerApp:
         self._roaming = roaming = await _open_roaming(project)
         self._profiles = Addresses(project.windows, identity, auth.caller, auth.may_stay, roaming)
         self._by_server = ServerDoors(project.crib, identity, auth.caller, auth.may_stay, roaming)
-        door = self._profiles.open(project.windows.need(profile))
         probes = probe_routes(project.crib, auth.caller, lambda: self.is_draining)
-        self.routes |= {MCP_PATH: door.handle, **probes}
+        self.routes |= {**self._profiles.at_root(project.windows.need(profile)), **probes}
         fleet = project.crib.fleet
         if not project.is_fixed:
             self._sessions = AgentSessions(

@@ -71,6 +71,17 @@ class InspectorClient:
         return ["--config", str(config), "--server", "server"]
 
 
+@dataclass(frozen=True)
+class SseNodeClient:
+    """The official SDK of Node.js, 1.x, over HTTP+SSE."""
+
+    def call(self, place: Place, tool: str, arguments: Json) -> Json:
+        """Connect, list, call; what was found."""
+        module = servers.FLEET / "npm" / "node_modules" / "@modelcontextprotocol" / "sdk" / "dist" / "esm"
+        argv = [str(servers.node()), str(HERE / "sse_client.mjs"), str(module), place.url, tool, json.dumps(arguments)]
+        return _ask(argv, place.home)
+
+
 def _ask(argv: Sequence[str], home: Path) -> Json:
     return _understand(
         subprocess.run(

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import mcp
 from conversation import Call, Json, OnProgress, RefusedError, Target, main
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import McpError
 
@@ -47,6 +48,8 @@ async def open_session(target: Target) -> AsyncIterator[Sdk1Session]:
 
 
 def _transport(target: Target) -> Any:
+    if target.url.endswith("/sse"):
+        return sse_client(target.url)
     if target.url:
         return streamable_http_client(target.url)
     command, *args = target.argv

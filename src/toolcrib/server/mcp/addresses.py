@@ -1,6 +1,7 @@
-"""MCP over HTTP at several addresses: ``/mcp`` and one below it for each profile, with a door of its own."""
+"""MCP over HTTP at several addresses: ``/mcp`` and one below it for each profile, with a door of its own; and the same
+with ``/sse`` and ``/messages`` for clients of the first HTTP transport."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from toolcrib.config.sections import ProfileConfig
@@ -11,15 +12,17 @@ from toolcrib.crib.window import Profiles, ProfileSettings, ProfileView
 from toolcrib.server.mcp.http import HttpDoor, IsCurrent, always
 from toolcrib.server.mcp.roaming import Roaming
 from toolcrib.server.mcp.service import McpService, ServerIdentity
-from toolcrib.transports.http.server import Exchange, HttpRequest, answer_not_found, error_body
+from toolcrib.server.mcp.sse import MESSAGES_PATH, STREAM_PATH, SseDoor
+from toolcrib.transports.http.server import Exchange, Handler, HttpRequest, answer_not_found, error_body
 
 PATH = "/mcp"
-_BELOW = f"{PATH}/".encode()
+_ROOTS = tuple(path.encode() for path in (PATH, STREAM_PATH, MESSAGES_PATH))
+_BELOW = tuple(root + b"/" for root in _ROOTS)
 
 
 def is_mcp(path: bytes) -> bool:
     """Whether an address belongs to an MCP door."""
-    return path == PATH.encode() or path.startswith(_BELOW)
+    return path in _ROOTS or path.startswith(_BELOW)
 
 
 class Addresses:
@@ -35,26 +38,35 @@ class Addresses:
     ) -> None:
         self._windows, self._identity = windows, identity
         self._caller, self._is_current, self._roaming = caller, is_current, roaming
-        self._doors: dict[str, HttpDoor] = {}
+        self._doors: dict[tuple[type[HttpDoor], str], HttpDoor] = {}
 
-    def open(self, window: ProfileView) -> HttpDoor:
+    def open(self, window: ProfileView, kind: type[HttpDoor] = HttpDoor) -> HttpDoor:
         """A door that shows what this window shows, kept by the name of its profile."""
-        door = self._doors.get(window.name)
+        door = self._doors.get((kind, window.name))
         if door is None:
             mcp = McpService(window, self._identity)
-            home = self._roaming.at(f"profile/{window.name}") if self._roaming is not None else None
-            door = self._doors[window.name] = HttpDoor(mcp, self._caller, self._is_current, home)
+            address = f"profile/{window.name}" if kind is HttpDoor else f"sse/{window.name}"
+            home = self._roaming.at(address) if self._roaming is not None else None
+            door = self._doors[kind, window.name] = kind(mcp, self._caller, self._is_current, home)
         return door
 
+    def at_root(self, window: ProfileView) -> Mapping[str, Handler]:
+        """The handlers of the addresses without a profile's name, which show this window."""
+
+        def handle_sse(request: HttpRequest, exchange: Exchange) -> None:
+            self.open(window, SseDoor).handle(request, exchange)
+
+        return {PATH: self.open(window).handle, STREAM_PATH: handle_sse, MESSAGES_PATH: handle_sse}
+
     def handle(self, request: HttpRequest, exchange: Exchange) -> None:
-        """Take a request below ``/mcp``."""
-        name = request.path.removeprefix(_BELOW).decode("latin-1")
+        """Take a request below ``/mcp``, ``/sse`` or ``/messages``."""
+        _, root, name = request.path.decode("latin-1").split("/", 2)
         window = self._windows.get(name) if name else None
         if window is None:
             known = ", ".join(self._windows.names) or "none"
             exchange.answer(404, error_body("HTTP_NOT_FOUND", f"There is no such profile. Profiles: {known}."))
             return
-        self.open(window).handle(request, exchange)
+        self.open(window, HttpDoor if f"/{root}" == PATH else SseDoor).handle(request, exchange)
 
     def _all(self) -> Iterator[HttpDoor]:
         yield from self._doors.values()

@@ -50,6 +50,11 @@ class Lookups:
 
     def welcome(self, session: McpSession, body: bytes, exchange: Exchange) -> None:
         """Tell a client of its session when every replica can find it."""
+        headers = ((http.SESSION, session.id.encode()),)
+        self.note(session, exchange, lambda: exchange.answer(200, body, headers=headers))
+
+    def note(self, session: McpSession, exchange: Exchange, go_on: Callable[[], None]) -> None:
+        """Let every replica find a new session, then go on with it."""
 
         async def work() -> None:
             try:
@@ -57,9 +62,20 @@ class Lookups:
             except BaseException:
                 self.home.sessions.end(session)
                 raise
-            exchange.answer(200, body, headers=((http.SESSION, session.id.encode()),))
+            go_on()
 
         self._spawn(work(), exchange, "mcp.session.open")
+
+    def pass_on(self, session_id: bytes, caller: Caller, request: HttpRequest) -> None:
+        """Hand a message to the replica that has the stream of its session."""
+
+        async def work() -> None:
+            if await self.home.pass_on(session_id.decode("latin-1"), caller, request.body):
+                request.exchange.answer(202, b"")
+            else:
+                replies.session_ended(request.exchange)
+
+        self._spawn(work(), request.exchange, "mcp.pass_on")
 
     def adopt(self, session_id: bytes, caller: Caller, exchange: Exchange, go_on: GoOn) -> None:
         """Go on with a session that another replica opened, if there is one."""

@@ -192,6 +192,13 @@ class Home:
         """Pass on what a client said to the replica that waits for it."""
         await self._roaming.tell("message", session.key, body)
 
+    async def pass_on(self, session_id: str, caller: Caller, body: bytes) -> bool:
+        """The same of a session that is known elsewhere only; whether there is one, and it is this caller's."""
+        entry = await self._entry(session_id, caller)
+        if entry is not None:
+            await self._roaming.tell("message", entry.key, body)
+        return entry is not None
+
     def say_stream(self, session: McpSession) -> None:
         """A session has one standing stream: now it is here."""
         self._roaming.say("stream", session.key)

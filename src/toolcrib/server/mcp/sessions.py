@@ -12,6 +12,7 @@ from toolcrib.core.coordination import IDLE_S, session_key
 from toolcrib.core.events import Stay
 from toolcrib.server.mcp.channel import Questions
 from toolcrib.server.mcp.news import OWED_MAX, ClientNews, StandingStream
+from toolcrib.transports.http.server import Exchange
 from toolcrib.wire.jsonrpc import RequestId
 from toolcrib.wire.messages import Asker
 
@@ -27,6 +28,7 @@ class McpSession:
         "_speaker",
         "asker",
         "caller",
+        "exchange",
         "id",
         "key",
         "last_used",
@@ -49,6 +51,8 @@ class McpSession:
         self.running: dict[RequestId, Callable[[], None]] = {}
         """How to call off each request that is being worked on."""
         self.stream: StandingStream | None = None
+        self.exchange: Exchange | None = None
+        """Of a client of HTTP+SSE: what its stream, and so all that it is answered, is written to."""
         self.news: ClientNews | None = None
         """What the client subscribed to."""
         self._owed: dict[str, tuple[str, Mapping[str, Any]]] = {}
