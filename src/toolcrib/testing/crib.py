@@ -16,7 +16,7 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.layers import layer_stack, make_approvals
+from toolcrib.crib.layers import layer_stack, make_approvals, make_seal
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.servers import Parts
 from toolcrib.sources.native.functions import NativeTool
@@ -112,6 +112,7 @@ def _make(
         prefix=prefix,
         capacity=config.capacity,
         fleet=fleet,
+        seal=make_seal(marks.secret if marks is not None else b""),
     )
     crib = Crib(parts, layer_stack(config, parts))
     return MemoryCrib(crib, native, beside.records, events, made, upcoming)
