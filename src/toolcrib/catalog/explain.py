@@ -10,11 +10,11 @@ from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route, keys_
 from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.records import ServerShelf, barred_words
-from toolcrib.config.model import ServerConfig
+from toolcrib.config.model import RELAYABLE, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import InvalidName, nearest
-from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.kinds import DiscoveryStatus, EraChoice
 from toolcrib.core.names import name_of_uri, split_name
 from toolcrib.core.offers import OfferKind
 
@@ -105,6 +105,7 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
         f"Server {route.server!r} (configured in {where or 'this program'}) calls it {route.original_name!r}.",
         *([f"Rules and the audit log know it as {route.reach.name}, clients as {route.uri}."] if is_resource else []),
         f"It was last discovered at {record.last_discovery or 'never'}, protocol {record.era or 'unknown'}.",
+        *_spoken_to(shelf),
         *resembles,
     ]
     if route.tool.renames:
@@ -117,6 +118,17 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
         todo = f"Run `toolcrib servers refresh {route.server}`."
         return Explanation(route.name, ToolVerdict.STALE, tuple(reasons), todo, facts)
     return Explanation(route.name, ToolVerdict.AVAILABLE, tuple(reasons), facts=facts)
+
+
+def _spoken_to(shelf: ServerShelf) -> list[str]:
+    """What is particular about the way its server is spoken to."""
+    config, told = shelf.config, []
+    if config.era is not EraChoice.AUTO:
+        told.append(f"Its server is spoken to in the {config.era} era, as configured.")
+    if config.relay != RELAYABLE:
+        asked = ", ".join(config.relay) or "nothing"
+        told.append(f"Its server may ask {asked} of clients, as configured (relay).")
+    return told
 
 
 def _facts(route: Route) -> dict[str, Any]:

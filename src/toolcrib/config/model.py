@@ -46,7 +46,7 @@ from toolcrib.config.sections import (
     StoreConfig,
     WorkspaceConfig,
 )
-from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, PinMode, Policy, Share, Transport
+from toolcrib.core.kinds import AUTO, EraChoice, IsolationChoice, IsolationLevel, PinMode, Policy, Share, Transport
 from toolcrib.core.limits import CommonLimits, Rate
 from toolcrib.core.offers import SecurityLevel
 
@@ -144,6 +144,8 @@ class ServerConfig:
     """Who shares one process or session of it; empty or ``auto`` for what ``sharing`` says."""
     lanes: Annotated[int | None, Key(readers.count, min, http_level=_ADMIN)] = None
     """How many processes or sessions there may be at once where not all callers share one."""
+    era: Annotated[EraChoice, prefer(readers.one_of(*EraChoice), http_level=_ADMIN)] = EraChoice.AUTO
+    """In which era it is spoken to, if it speaks both."""
     isolation: Annotated[
         IsolationChoice | Literal[""],
         Key(readers.one_of(*IsolationLevel, AUTO), ISOLATION_OR_AUTO, goes_with="command"),
@@ -303,9 +305,9 @@ def identity_hash(server: ServerConfig) -> str:
 
 def config_hash(server: ServerConfig) -> str:
     """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
-    asked = ("relay",) if server.relay != RELAYABLE else ()  # servers hide tools from clients that cannot be asked
-    spoken = ("transport",) if server.transport else ()
-    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers", *asked, *spoken)
+    plain = ServerConfig("")  # a server hides tools from clients that cannot be asked, or that speak another era
+    told = [name for name in ("relay", "era", "transport") if getattr(server, name) != getattr(plain, name)]
+    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers", *told)
 
 
 def _hash_of(server: ServerConfig, *names: str) -> str:

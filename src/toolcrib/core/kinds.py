@@ -48,6 +48,15 @@ class Transport(StrEnum):
     """HTTP+SSE, of 2024-11-05: answers come on one standing stream."""
 
 
+class EraChoice(StrEnum):
+    """In which era a server is spoken to."""
+
+    AUTO = "auto"
+    """The stateless one where the server speaks it, until it turns out to need the other."""
+    HANDSHAKE = "handshake"
+    STATELESS = "stateless"
+
+
 class Share(StrEnum):
     """Who shares one process of a server, or one session with it; widest first."""
 

@@ -294,7 +294,7 @@ class SourceMaker:
         """The source of one server; nothing is started yet."""
         self._servers[server.name] = server
         asking = AskingRule(server.relay, timeout_s=self._config.security.ask_timeout_s, seal=self.seal)
-        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, asking.declared, asking)
+        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, asking.declared, asking, server.era)
         connect = self._config.connect
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),

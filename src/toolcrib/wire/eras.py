@@ -6,9 +6,10 @@ stateless, each request carries what the server must know in ``_meta``.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, assert_never
 
 from toolcrib.core.errors import ProtocolError
+from toolcrib.core.kinds import EraChoice
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS = ("2026-07-28",)
@@ -76,9 +77,23 @@ LEGAL: Mapping[ProbeStep, Mapping[ProbeOutcome, ProbeStep]] = {
 }
 
 
-def first_step(remembered: str) -> ProbeStep:
+def first_step(remembered: str, choice: EraChoice = EraChoice.AUTO) -> ProbeStep:
     """Where to begin with a server that was found to speak ``remembered`` before (empty: unknown)."""
-    return ProbeStep.INITIALIZE if remembered in HANDSHAKE_VERSIONS else ProbeStep.DISCOVER
+    match choice:
+        case EraChoice.AUTO:
+            return ProbeStep.INITIALIZE if remembered in HANDSHAKE_VERSIONS else ProbeStep.DISCOVER
+        case EraChoice.HANDSHAKE:
+            return ProbeStep.INITIALIZE
+        case EraChoice.STATELESS:
+            return ProbeStep.DISCOVER
+        case _:
+            assert_never(choice)
+
+
+def allows(choice: EraChoice, step: ProbeStep) -> bool:
+    """Whether a step leads to an era that may be spoken."""
+    handshake = step in (ProbeStep.INITIALIZE, ProbeStep.HANDSHAKE)
+    return choice is EraChoice.AUTO or handshake == (choice is EraChoice.HANDSHAKE)
 
 
 def advance(step: ProbeStep, outcome: ProbeOutcome) -> ProbeStep:

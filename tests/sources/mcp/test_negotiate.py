@@ -1,10 +1,12 @@
 """Negotiation: every kind of server is found out, in as few questions as it takes."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError
+from toolcrib.core.kinds import EraChoice
 from toolcrib.sources.mcp.link import LinkEvents
 from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, negotiate
 from toolcrib.testing import FakeServer
@@ -13,6 +15,12 @@ from toolcrib.wire import eras
 OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {"roots": {}})
 IGNORE = LinkEvents(lambda: None, lambda: None)
 UNSUPPORTED = RemoteError(-32022, "no handshake here", data={"supported": ["2026-07-28"]})
+
+
+def both() -> FakeServer:
+    """A server that speaks both eras."""
+    shaken = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "fake", "version": "1"}}
+    return FakeServer({"initialize": shaken}, modern=True)
 
 
 async def agree(server: FakeServer, remembered: str = "") -> Agreement:
@@ -44,6 +52,35 @@ async def test_an_older_server_refuses_the_first_question_and_shakes_hands():
     assert agreement.version == "2025-11-25"
     assert server.asked == ["server/discover", "initialize"]
     assert server.link.told == [("notifications/initialized", {})]
+
+
+@pytest.mark.parametrize(
+    ("era", "remembered", "asked", "version"),
+    [
+        (EraChoice.HANDSHAKE, "2026-07-28", ["initialize"], "2025-11-25"),
+        (EraChoice.STATELESS, "2025-11-25", ["server/discover"], "2026-07-28"),
+        (EraChoice.AUTO, "2025-11-25", ["initialize"], "2025-11-25"),
+        (EraChoice.AUTO, "", ["server/discover"], "2026-07-28"),
+    ],
+)
+async def test_a_server_of_both_eras_is_spoken_to_in_the_configured_one(era, remembered, asked, version):
+    """Else in the one that it was found to need, else in the stateless one."""
+    server = both()
+
+    agreement = await negotiate(await server.dial(IGNORE), replace(OFFER, era=era), remembered)
+
+    assert (server.asked, agreement.version) == (asked, version)
+
+
+@pytest.mark.parametrize(("era", "modern"), [(EraChoice.HANDSHAKE, True), (EraChoice.STATELESS, False)])
+async def test_a_server_that_does_not_speak_the_configured_era_is_not_spoken_to(era, modern):
+    """The error is the server's own, or says what to change."""
+    server = FakeServer(modern=modern)
+
+    with pytest.raises((ProtocolError, RemoteError)):
+        await negotiate(await server.dial(IGNORE), replace(OFFER, era=era), "")
+
+    assert len(server.asked) == 1
 
 
 async def test_a_server_that_ignores_the_first_question_is_asked_in_the_old_way():

@@ -721,3 +721,67 @@ async def test_a_tool_with_an_invalid_declaration_is_left_out(source_of):
     assert [tool.name for tool in listing.tools] == ["good"]
     assert len(listing.problems) == 1
     assert listing.problems[0].lower() == "left out: 'bad': x-mcp-header 'a' is declared twice"
+
+
+# Servers of both eras
+
+SHAKEN = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "fake", "version": "1"}}
+IN_VAIN = "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests."
+IN_VAIN_TOO = (
+    "Server-to-client requests are not available on protocol revision 2026-07-28: 'sampling/createMessage'"
+    " cannot be sent while serving a request on that revision."
+)
+
+
+def asks_in_the_old_way(how: str) -> FakeServer:
+    """A server of both eras whose tool asks in the middle of a call."""
+
+    def work(params: dict, _: object) -> dict:
+        if eras.META_VERSION not in params.get("_meta", {}):
+            return TEXT
+        if how == "error":
+            raise RemoteError(-32600, IN_VAIN)
+        return {"content": [{"type": "text", "text": IN_VAIN_TOO}], "isError": True}
+
+    return FakeServer({"initialize": SHAKEN, "tools/call": work}, modern=True)
+
+
+@pytest.mark.parametrize("how", ["error", "result"])
+async def test_a_server_that_asks_in_vain_in_the_stateless_era_is_spoken_to_in_the_other(source_of, how):
+    """The call whose question was lost may have had effects; the next one goes well, and the era is remembered."""
+    server = asks_in_the_old_way(how)
+    source, changed = source_of(server), []
+    source.on_change(lambda: changed.append(source.supervisor.remembered))
+
+    with pytest.raises(ConnectionLost, match="spoken to in the handshake era"):
+        await source.answer(call())
+    result = await source.answer(call())
+
+    assert result.text == "done"
+    assert changed == ["2025-11-25"]
+    assert (await source.list_offers()).era == "2025-11-25"
+
+
+async def test_a_server_that_only_says_so_is_turned_to_once(source_of):
+    """One that fails with these words in every era cannot have itself restarted again and again."""
+    server = asks_in_the_old_way("error")
+    del server.answers["initialize"]
+    source = source_of(server)
+
+    with pytest.raises(ConnectionLost):
+        await source.answer(call())
+    with pytest.raises(RemoteError, match="no back-channel"):
+        await source.answer(call())
+
+    assert server.dialled == 2
+
+
+@pytest.mark.parametrize("words", ["elicitation/create failed", "server-initiated requests are fun", ""])
+async def test_other_failures_say_nothing_of_the_era(source_of, words):
+    """They are what they are."""
+    failure = {"content": [{"type": "text", "text": words}], "isError": True}
+    server = FakeServer({"tools/call": failure}, modern=True)
+
+    result = await source_of(server).answer(call())
+
+    assert (result.success, server.dialled) == (False, 1)

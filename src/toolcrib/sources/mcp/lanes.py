@@ -149,6 +149,11 @@ class Lanes:
         if uris or lane in self._open:
             await self.need(lane).watch(uris)
 
+    def turn_to_handshake(self) -> None:
+        """Speak the handshake era in all of them."""
+        for supervisor in self._open.values():
+            supervisor.turn_to_handshake()
+
     def forgive(self) -> None:
         """Try again at the next need, in all of them."""
         for supervisor in self._open.values():

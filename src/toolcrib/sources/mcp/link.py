@@ -139,10 +139,12 @@ class Link(Protocol):
         """End it; safe to call twice."""
 
 
-async def bury(link: Link | None) -> ExitTrace:
-    """Close a link that failed and keep what it left behind."""
+async def bury(link: Link | None, after_s: float = 0.0) -> ExitTrace:
+    """Close a link that is not used any more and keep what it left behind."""
     if link is None:
         return ExitTrace()
+    if after_s:
+        await asyncio.sleep(after_s)
     remains = link.remains()
     await link.close()
     after = link.remains()

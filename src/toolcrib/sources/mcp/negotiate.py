@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from toolcrib.core.errors import ProtocolError, RemoteError
+from toolcrib.core.kinds import EraChoice
 from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.questions import AskingRule
 from toolcrib.wire import eras, messages
@@ -48,6 +49,8 @@ class ClientIdentity:
     capabilities: Mapping[str, Any]
     asking: AskingRule = field(default_factory=AskingRule)
     """Who answers what the server may ask."""
+    era: EraChoice = EraChoice.AUTO
+    """In which era the server is to be spoken to."""
 
 
 _object_of = msgspec.json.Decoder(dict[str, Any])
@@ -55,7 +58,7 @@ _object_of = msgspec.json.Decoder(dict[str, Any])
 
 async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agreement:
     """Walk the table until both sides speak the same era; begins with what was remembered."""
-    step = eras.first_step(remembered) if link.discover_patience_s else ProbeStep.INITIALIZE
+    step = eras.first_step(remembered, offer.era) if link.discover_patience_s else ProbeStep.INITIALIZE
     refusal: RemoteError | None = None
     while True:
         try:
@@ -66,6 +69,11 @@ async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agree
         if step is ProbeStep.DISCOVER_AGAIN and outcome is not ProbeOutcome.ACCEPTED and refusal is not None:
             raise refusal
         step = eras.advance(step, outcome)
+        if not eras.allows(offer.era, step):
+            raise refusal or ProtocolError(
+                f"The server does not speak the {offer.era} era, which is configured for it.",
+                hint='Remove `era` from its configuration, or set it to "auto".',
+            )
         if step is ProbeStep.MODERN:
             return _agree_modern(link, result)
         if step is ProbeStep.HANDSHAKE:

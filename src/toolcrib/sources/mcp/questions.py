@@ -6,6 +6,7 @@ era gets that, with the server's state sealed; for any other the questions are a
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
@@ -191,6 +192,15 @@ def answers(capabilities: Mapping[str, Any], method: str, params: Mapping[str, A
     if method == ELICIT:
         return ("url" if params.get("mode") == "url" else "form") in parts
     return "tools" in parts if method == SAMPLE and ("tools" in params or "toolChoice" in params) else True
+
+
+_IN_VAIN = re.compile(r"server-initiated request|server-to-client request", re.IGNORECASE)
+
+
+def asks_in_vain(words: str) -> bool:
+    """Whether a tool failed because its server cannot ask in the middle of a call in the stateless era: so the
+    official SDKs say it, naming what was to be asked."""
+    return any(method in words for method in NEEDS_CAPABILITY) and _IN_VAIN.search(words) is not None
 
 
 class AskedChannel(msgspec.Struct, eq=False):

@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from toolcrib.core import links
 from toolcrib.core.access import Caller
-from toolcrib.core.errors import InvalidArguments, ProtocolError, RemoteError, ToolcribError
-from toolcrib.core.kinds import Share
+from toolcrib.core.errors import ConnectionLost, InvalidArguments, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.kinds import EraChoice, Share
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, SourceStatus
@@ -20,7 +20,7 @@ from toolcrib.sources.mcp.lanes import Lanes
 from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.listing import OfferLister
 from toolcrib.sources.mcp.negotiate import ClientIdentity
-from toolcrib.sources.mcp.questions import answer_rounds
+from toolcrib.sources.mcp.questions import answer_rounds, asks_in_vain
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
 from toolcrib.wire import eras, http, messages, strict
 from toolcrib.wire.jsonrpc import encode
@@ -62,6 +62,8 @@ class McpSource:
         self._has_own_helpers = helpers is None
         self._handed = handed or HandedLinks()
         self._asking = offer.asking
+        self._has_turned = False
+        """Whether the server was found to need the older of its two eras."""
         self._encoded_meta = "", b""
         self._mirrored: dict[str, http.ParamHeaders] = {}
 
@@ -197,7 +199,7 @@ class McpSource:
         try:
             raw = await self._ask(lane, link, call, more)
         except RemoteError as error:
-            return Result(raw=self._asking.as_questions(call, error), result_type="input_required")
+            return self._refused(lane, call, error)
         if len(raw) > LARGE_BYTES:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
         if call.kind is RequestKind.READ and (shown := links.translate_read(raw, self._handing_out(call))) is not None:
@@ -214,7 +216,28 @@ class McpSource:
             if links.has_links(encoded):
                 encoded = links.translate_result(encoded, self._handing_out(call))
         result = Result(raw=encoded, result_type=result_type)
-        return self._failed(result) if head.is_error else result
+        return self._failed(lane, result) if head.is_error else result
+
+    def _refused(self, lane: Supervisor, call: Request, error: RemoteError) -> Result:
+        """What comes of a server's error: questions, if it is one that sends somebody to an address; else it is
+        raised."""
+        self._heed(lane, error.message)
+        return Result(raw=self._asking.as_questions(call, error), result_type="input_required")
+
+    def _heed(self, lane: Supervisor, words: str) -> None:
+        """If a server that speaks both eras failed because it asks in the way of the older one, speak that to it."""
+        can_turn = self._offer.era is EraChoice.AUTO and not self._has_turned
+        if not can_turn or not eras.is_modern(lane.remembered) or not asks_in_vain(words):
+            return
+        self._has_turned = True
+        self.supervisor.turn_to_handshake()
+        if self._all_lanes is not None:
+            self._all_lanes.turn_to_handshake()
+        self.supervisor.tell_changed()  # it may list other tools, and the lock shall have its era
+        raise ConnectionLost(
+            "It asks its client in the way of the handshake era, and was spoken to in the stateless one;"
+            " from now on it is spoken to in the handshake era."
+        )
 
     async def _asked_back(
         self, lane: Supervisor, link: Link, call: Request, raw: Raw, head: ResultHead
@@ -278,8 +301,9 @@ class McpSource:
             if link.is_open:
                 return link
 
-    def _failed(self, result: Result) -> Result:
+    def _failed(self, lane: Supervisor, result: Result) -> Result:
         """A failure in the server's own words."""
+        self._heed(lane, result.text)
         result.error = ErrorInfo(FAILED, result.text or "The tool failed without saying why.")
         return result
 

@@ -196,6 +196,13 @@ class Supervisor:
         if self._state.link is not None:
             self._state.error = self._note_loss(self._state.link, "answered nothing any more")
 
+    def turn_to_handshake(self) -> None:
+        """Speak the handshake era from the next request on; those under way over the present link are answered."""
+        self.remembered = eras.LATEST_HANDSHAKE
+        link, self._state.link = self._state.link, None
+        if link is not None:
+            self._tasks.spawn(bury(link, SUSPECT_AFTER_S if link.is_busy else 0), f"retire-{self.server}")
+
     async def link(self) -> Link:
         """The open link; callers that come while it is being opened share one attempt, and the pause before it."""
         while True:
