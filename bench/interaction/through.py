@@ -2,7 +2,7 @@
 
 Runs in the suite's environment, from the suite's folder. ``BENCH_LEGS`` is JSON: for each transport of the suite how
 toolcrib reaches the test's server and how the test's client reaches toolcrib (``null``: straight to the server, as the
-suite does). Each cell's outcome becomes a line of JSON in the file ``BENCH_OUTCOMES``.
+suite does); both sides speak the cell's era. Each cell's outcome becomes a line of JSON in the file ``BENCH_OUTCOMES``.
 """
 
 import json
@@ -176,8 +176,10 @@ def connect_through(back: str, front: str) -> Callable[..., AbstractAsyncContext
             async with BACKS[back](server, home) as entry:
                 config = home / "toolcrib.toml"
                 # Strings and lists of them are written the same way in JSON and in TOML.
-                config.write_text(SETTINGS + "".join(f"{key} = {json.dumps(entry[key])}\n" for key in entry))
-                mode = spec_version if spec_version in MODERN_PROTOCOL_VERSIONS else "legacy"
+                is_modern = spec_version in MODERN_PROTOCOL_VERSIONS
+                settings = entry | {"era": "stateless" if is_modern else "handshake"}  # the SDK's servers speak both
+                config.write_text(SETTINGS + "".join(f"{key} = {json.dumps(settings[key])}\n" for key in settings))
+                mode = spec_version if is_modern else "legacy"
                 async with (
                     transport_to(front, config, home) as transport,
                     Client(transport, mode=mode, **options) as client,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.errors import ProtocolError
 from toolcrib.wire import eras
-from toolcrib.wire.results import needs_repair, read_head, repair, stamp_modern
+from toolcrib.wire.results import needs_repair, read_head, repair, sign, stamp_modern
 
 PLAIN = st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=8)
 NESTED = st.dictionaries(st.sampled_from(["resultType", "content", "a"]), PLAIN | st.lists(PLAIN, max_size=2))
@@ -125,3 +125,20 @@ def test_a_stamp_that_is_there_stays(result_type):
     ):
         assert stamp_modern(raw) == raw
         assert stamp_modern(raw, read_head(raw).result_type) == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "signed"),
+    [
+        (b"{}", {}),
+        (b' {"content":[]}', {"content": []}),
+        (b'{"content":[{"_meta":{"a":1}}]}', {"content": [{"_meta": {"a": 1}}]}),
+        (b'{"_meta":{"own":[1]},"content":[]}', {"content": [], "_meta": {"own": [1]}}),
+        (b'{"_meta":null,"content":[]}', {"content": []}),
+    ],
+)
+def test_a_signed_result_says_who_answered_and_keeps_all_else(raw, signed):
+    """The stateless era wants it in the result's own metadata."""
+    meta = {**signed.get("_meta", {}), eras.META_SERVER_INFO: {"name": "n"}}
+
+    assert json.loads(sign(raw, b'{"name":"n"}')) == {**signed, "_meta": meta}

@@ -160,14 +160,15 @@ def test_the_discover_answer_lists_the_stateless_revisions():
 
 def test_a_listing_says_how_long_it_holds_where_the_era_can():
     """One that says what it lacks holds for a second only."""
-    tools, lacks = b'[{"name":"a"}]', b'{"toolcrib/missing":[]}'
+    tools, info = b'[{"name":"a"}]', b'{"name":"toolcrib"}'
+    lacks = {"toolcrib/missing": ["srv"]}
 
-    assert messages.listing_result(tools, modern=False) == b'{"tools":[{"name":"a"}]}'
-    assert messages.listing_result(tools, modern=False, meta=lacks) == b'{"tools":%b,"_meta":%b}' % (tools, lacks)
-    assert [json.loads(messages.listing_result(tools, modern=True, meta=meta))["ttlMs"] for meta in (b"", lacks)] == [
-        300_000,
-        1_000,
-    ]
+    assert messages.listing_result(tools) == b'{"tools":[{"name":"a"}]}'
+    assert json.loads(messages.listing_result(tools, missing=["srv"])) == {"tools": [{"name": "a"}], "_meta": lacks}
+    whole, partial = (json.loads(messages.listing_result(tools, info=info, missing=some)) for some in ([], ["srv"]))
+    assert (whole["ttlMs"], partial["ttlMs"]) == (300_000, 1_000)
+    signed = {eras.META_SERVER_INFO: {"name": "toolcrib"}}
+    assert (whole["_meta"], partial["_meta"]) == (signed, lacks | signed)
 
 
 def test_only_meta_that_concerns_the_tool_is_relayed():

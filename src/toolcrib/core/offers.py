@@ -75,8 +75,6 @@ class RequestKind(StrEnum):
     READ = "read"
     GET = "get"
     COMPLETE = "complete"
-    TASK = "task"
-    """About the work on an earlier call, which is answered later."""
 
 
 ASKED_OF: Mapping[RequestKind, tuple[OfferKind, ...]] = {
@@ -84,7 +82,6 @@ ASKED_OF: Mapping[RequestKind, tuple[OfferKind, ...]] = {
     RequestKind.READ: (OfferKind.RESOURCE, OfferKind.TEMPLATE),
     RequestKind.GET: (OfferKind.PROMPT,),
     RequestKind.COMPLETE: (OfferKind.PROMPT, OfferKind.TEMPLATE),
-    RequestKind.TASK: (OfferKind.TOOL,),
 }
 """Which offers a request can be for, in the order they are looked for."""
 

@@ -95,12 +95,12 @@ class AttachedSource:
 
     def _with_public_links(self, call: Request, result: Result) -> Result:
         """The result with the URIs that clients know; one that speaks of no resource stays what it is."""
-        is_call = call.kind is RequestKind.CALL or call.kind is RequestKind.TASK
+        is_call = call.kind is RequestKind.CALL
         if result.error is not None or (is_call and not any(has_link(block) for block in result.content)):
             return result
         raw = msgspec.json.encode(result.mcp) if result.raw is None else result.raw
         to = partial(self.handed.hand_out, call.caller.id, self.name)
-        return Result(raw=links.translate_result(raw, to, is_call=is_call), value=result.value, task=result.task)
+        return Result(raw=links.translate_result(raw, to, is_call=is_call), value=result.value)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called on the event loop, wherever the source says that its tools changed."""
@@ -314,17 +314,12 @@ class SourceMaker:
         """Where calls go that do not share the server's process or session; none is opened yet."""
 
         def make(ready: Ready) -> Supervisor:
-            def once_ready(dial: Dial) -> Dial:
-                async def dial_then(events: LinkEvents) -> Link:
-                    await ready()
-                    return await dial(events)
+            async def dial_when_ready(events: LinkEvents) -> Link:
+                await ready()
+                return await dial(events)
 
-                return dial_then
-
-            other = None if settings.fallback is None else once_ready(settings.fallback)
             # who closes lanes that idle is their owner, who has to forget them, too
-            own = replace(settings, idle_timeout_s=0, fallback=other)
-            return Supervisor(server.name, once_ready(dial), offer, own, self._emit)
+            return Supervisor(server.name, dial_when_ready, offer, replace(settings, idle_timeout_s=0), self._emit)
 
         return Lanes(server, make)
 

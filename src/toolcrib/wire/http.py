@@ -16,14 +16,7 @@ NAME = b"mcp-name"
 PARAM_PREFIX = b"mcp-param-"
 ANNOTATION = "x-mcp-header"
 
-NAMED_BY = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "tasks/get": "taskId",
-    "tasks/update": "taskId",
-    "tasks/cancel": "taskId",
-}
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 Header = Callable[[bytes], bytes | None]
 ParamHeaders = Mapping[tuple[str, ...], str]

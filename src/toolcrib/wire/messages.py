@@ -1,6 +1,6 @@
 """MCP messages as values: what toolcrib asks a server, and what it makes of a client's request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -190,12 +190,14 @@ def discover_result(greeting: Greeting) -> bytes:
     return encode(body | ({"instructions": instructions} if instructions else {}))
 
 
-def listing_result(offers: bytes, *, modern: bool, meta: bytes = b"", what: bytes = b"tools") -> bytes:
-    """The answer to a list around the encoded array of what is listed; ``meta`` says what the list lacks."""
-    ending = b',"_meta":%b}' % meta if meta else b"}"
-    if not modern:
+def listing_result(offers: bytes, *, info: bytes = b"", missing: Sequence[Any] = (), what: bytes = b"tools") -> bytes:
+    """The answer to a list around the encoded array of what is listed, with the servers it lacks; ``info`` is who
+    answers, for a client of the stateless era."""
+    meta = ({META_MISSING: missing} if missing else {}) | ({eras.META_SERVER_INFO: Raw(info)} if info else {})
+    ending = b',"_meta":%b}' % encode(meta) if meta else b"}"
+    if not info:
         return b'{"%b":%b%b' % (what, offers, ending)
-    ttl_ms = INCOMPLETE_TTL_MS if meta else LISTING_TTL_MS
+    ttl_ms = INCOMPLETE_TTL_MS if missing else LISTING_TTL_MS
     return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","%b":%b%b' % (ttl_ms, what, offers, ending)
 
 

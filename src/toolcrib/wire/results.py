@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from toolcrib.core.errors import ProtocolError
-from toolcrib.wire.eras import META_RESERVED
+from toolcrib.wire.eras import META_RESERVED, META_SERVER_INFO
 from toolcrib.wire.jsonrpc import encode
 
 
@@ -125,3 +125,16 @@ def stamp_modern(raw: bytes, known: str | None = None) -> bytes:
     rest = raw.lstrip()[1:]
     comma = b"" if rest.lstrip().startswith(b"}") else b","
     return b'{"resultType":"complete"' + comma + rest
+
+
+_fields = msgspec.json.Decoder(dict[str, Raw])
+
+
+def sign(raw: bytes, info: bytes) -> bytes:
+    """The result with who answered in its ``_meta``, as the stateless era wants it; ``info`` is already encoded."""
+    if b'"_meta"' in raw and (meta := (fields := _fields.decode(raw)).get("_meta")) is not None:
+        kept = _fields.decode(meta) if bytes(meta).lstrip().startswith(b"{") else {}
+        return encode({**fields, "_meta": {**kept, META_SERVER_INFO: Raw(info)}})
+    rest = raw.lstrip()[1:]
+    comma = b"" if rest.lstrip().startswith(b"}") else b","
+    return b"".join((b'{"_meta":{"', META_SERVER_INFO.encode(), b'":', info, b"}", comma, rest))

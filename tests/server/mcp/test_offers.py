@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import ProfileConfig, SecurityConfig
 from toolcrib.core.access import LOCAL_USER, Caller, Grants
 from toolcrib.core.errors import RemoteError, SourceUnavailable
-from toolcrib.core.kinds import Policy, Share
+from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import OfferKind, Resource, ResourceTemplate, SecurityLevel, Tool, other_from_mcp
 from toolcrib.core.requests import Result
 from toolcrib.crib.window import ProfileSettings, ProfileView
@@ -26,6 +25,7 @@ from toolcrib.wire.messages import Asker
 
 OLD, NEW = Asker("2025-11-25"), Asker("2026-07-28")
 APPS = Asker("2026-07-28", {"extensions": {"io.modelcontextprotocol/ui": {}}})
+SIGNED = {eras.META_SERVER_INFO: {"name": "toolcrib", "version": "9"}}
 ERAS = pytest.mark.parametrize("asker", [OLD, NEW], ids=["handshake", "modern"])
 GREET = other_from_mcp(OfferKind.PROMPT, {"name": "greet", "arguments": [{"name": "who", "required": True}]})
 APP = {"_meta": {"ui": {"resourceUri": "ui://board", "visibility": ["app"]}}}
@@ -76,7 +76,7 @@ async def test_each_list_shows_what_clients_ask_for_by(asker):
     assert resources["resources"] == [{**about, "_meta": {"k": 1}}]
     assert templates["resourceTemplates"] == [{"uriTemplate": "memo://lib/notes/{id}", "name": "notes"}]
     assert prompts["prompts"] == [{"name": "lib__greet", "arguments": [{"name": "who", "required": True}]}]
-    hints = {"resultType": "complete", "ttlMs": 300_000, "cacheScope": "private"}
+    hints = {"resultType": "complete", "ttlMs": 300_000, "cacheScope": "private", "_meta": SIGNED}
     assert {key: value for key, value in resources.items() if key != "resources"} == (hints if asker is NEW else {})
 
 
@@ -88,60 +88,12 @@ async def test_a_listed_resource_and_one_of_a_template_are_read(asker):
             await ask(made, "resources/read", {"uri": f"memo://lib/{name}"}, asker) for name in ("about", "notes/7")
         ]
 
-    hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if asker is NEW else {}
+    stamp = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": SIGNED}
+    hints = stamp if asker is NEW else {}
     assert read == [
         {"contents": [{"uri": "memo://lib/about", "text": "A"}], **hints},
         {"contents": [{"uri": "memo://lib/notes/7", "text": "7"}], **hints},
     ]
-
-
-async def test_what_changes_in_one_clients_lane_is_no_news_for_another():
-    """Where each session has a process of its own, each is watched there, and let go of when the client leaves."""
-    source = library()
-    source.share = Share.SESSION
-    async with opened(source) as made:
-        await made.crib.current()
-        clients = [Client(made), Client(made)]
-        for client in clients:
-            await client.hello()
-            await client.ask(1, "resources/subscribe", {"uri": "memo://lib/about"})
-        first, second = source.watched_in
-        source.update("memo://about", first)
-        source.update("memo://about")
-        told = await clients[0].read()
-        quiet = [client.out.lines.empty() for client in clients]
-        await clients[1].door.close()
-        left = list(source.ended)
-        while source.watched_in[second]:
-            await asyncio.sleep(0)
-        await clients[0].door.close()
-
-    assert (told["params"], quiet) == ({"uri": "memo://lib/about"}, [True, True])
-    assert (first.caller, second.caller, first.session != second.session) == ("local", "local", True)
-    assert (left, source.ended) == ([second.session], [second.session, first.session])
-
-
-async def test_what_is_watched_moves_with_a_server_that_is_started_anew():
-    """To the lanes that its callers have there."""
-    source = library()
-    async with opened(source) as made:
-        await made.crib.current()
-        client = Client(made)
-        await client.hello()
-        await client.ask(1, "resources/subscribe", {"uri": "memo://lib/about"})
-        source.share = Share.SESSION
-        made.crib.subscriptions._sources.clear()  # as if it were another source
-        made.crib.subscriptions.follow()
-        while len(source.watched_in) < 2:
-            await asyncio.sleep(0)
-        main, own = source.watched_in
-        source.update("memo://about", main)
-        source.update("memo://about", own)
-        await client.read()
-        quiet = client.out.lines.empty()
-        await client.door.close()
-
-    assert (own.caller, quiet) == ("local", True)
 
 
 @pytest.mark.parametrize("uri", ["memo://lib/none", "memo://nobody/about", "memo://about", "lib__", "x" * 5000])
@@ -275,10 +227,8 @@ async def test_only_what_something_is_behind_is_announced():
     async with opened() as made:
         many = (await ask(made, "server/discover", asker=NEW))["capabilities"]
 
-    tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}  # for calls that take long, whatever is behind them
-    assert few == {"tools": {"listChanged": True}, **tasks}
+    assert few == {"tools": {"listChanged": True}}
     assert many == {
-        **tasks,
         "tools": {"listChanged": True},
         "resources": {"listChanged": True, "subscribe": True},
         "prompts": {"listChanged": True},
@@ -395,24 +345,6 @@ async def test_a_client_may_subscribe_to_so_many_resources_and_no_more():
             await asyncio.sleep(0)
 
     assert [answer["id"] for answer in answers if "error" in answer] == [1000]
-
-
-async def test_a_server_that_takes_no_subscription_costs_nobody_more_than_the_time_of_a_call():
-    """Who subscribes is told, and who waits behind them, too."""
-    source = library()
-    source.watch = lambda *_: asyncio.Future()
-    async with opened(source) as made:
-        await made.crib.current()
-        made.crib.shelves["lib"].config = replace(made.crib.shelves["lib"].config, call_timeout_s=0.01)
-        client = Client(made)
-        await client.hello()
-        asked = [client.ask(n, "resources/subscribe", {"uri": f"memo://lib/notes/{n}"}) for n in range(3)]
-        answers = [await one for one in asked]
-        await client.door.close()
-
-    assert ["did not take a subscription within 0.01 s" in answer["error"]["message"] for answer in answers] == [
-        True
-    ] * 3
 
 
 async def test_a_stateless_client_listens_to_lists_and_resources():

@@ -87,7 +87,8 @@ async def test_the_questions_are_a_result_and_the_next_request_gets_the_outcome(
         {"method": "elicitation/create", "params": {"message": "Sure?"}}
     ]
     assert asked["result"]["requestState"].startswith("toolcrib.parked.")
-    assert done == {"id": 2, "result": {"resultType": "complete", "content": [{"type": "text", "text": "accept"}]}}
+    accepted = {"resultType": "complete", "content": [{"type": "text", "text": "accept"}], "_meta": test_http.SIGNED}
+    assert done == {"id": 2, "result": accepted}
 
 
 async def test_what_is_asked_at_once_is_one_round_and_what_is_asked_later_another():

@@ -24,6 +24,7 @@ from toolcrib.wire.messages import Asker
 OLD, NEW = Asker("2025-06-18"), Asker("2026-07-28")
 ERAS = pytest.mark.parametrize("asker", [OLD, NEW], ids=["handshake", "modern"])
 IDENTITY = ServerIdentity("toolcrib", "9", "Be kind.")
+SIGNED = {eras.META_SERVER_INFO: IDENTITY.info}
 
 
 def add(a: int, b: int) -> int:
@@ -51,7 +52,7 @@ async def test_a_call_is_answered_with_its_result(asker):
     async with memory_crib(tools=[add]) as made:
         answered = await answer(made, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, asker)
 
-    stamp = {"resultType": "complete"} if asker is NEW else {}
+    stamp = {"resultType": "complete", "_meta": SIGNED} if asker is NEW else {}
     assert answered == ({"result": {"content": [{"type": "text", "text": "3"}], **stamp}}, 200)
 
 
@@ -98,7 +99,7 @@ async def test_a_servers_failed_result_is_passed_on(asker):
 
     answered, status = await call(source, asker=asker)
 
-    stamp = {"resultType": "complete"} if asker is NEW else {}
+    stamp = {"resultType": "complete", "_meta": SIGNED} if asker is NEW else {}
     assert (answered, status) == ({"result": {**json.loads(failed), **stamp}}, 200)
 
 
@@ -236,9 +237,7 @@ async def test_a_greeting_waits_for_servers_nobody_has_heard_of():
         source.listing.release()
         said = [json.loads(await greeting), json.loads((await discovery)[0])["result"]]
 
-    tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-    there = {"tools": {"listChanged": True}, "logging": {}}
-    assert [each["capabilities"] for each in said] == [there, there | tasks]
+    assert [each["capabilities"] for each in said] == [{"tools": {"listChanged": True}, "logging": {}}] * 2
     assert [each["instructions"] for each in said] == ["Ask first."] * 2
 
 

@@ -27,6 +27,7 @@ from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 from toolcrib.wire import eras
 
 META = {eras.META_VERSION: "2026-07-28", eras.META_CLIENT_CAPABILITIES: {}}
+SIGNED = {eras.META_SERVER_INFO: {"name": "toolcrib", "version": "1"}}
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
 
 
@@ -137,7 +138,8 @@ async def test_a_stateless_client_is_served_without_a_word_before():
         called = await client.ask(2, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": META})
 
     assert found["result"]["supportedVersions"] == ["2026-07-28"]
-    assert called["result"] == {"resultType": "complete", "content": [{"type": "text", "text": "3"}]}
+    text = {"type": "text", "text": "3"}
+    assert called["result"] == {"resultType": "complete", "content": [text], "_meta": SIGNED}
 
 
 @pytest.mark.parametrize(

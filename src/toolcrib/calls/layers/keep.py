@@ -46,8 +46,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
     def layer(subject: Subject, following: Step) -> Step:
         limit = settings.limit if subject.offer.result_limit is None else subject.offer.result_limit
         # What a program reads or gets was asked for by its user, not by a model that it would be too much for.
-        is_for_model = subject.kind in (RequestKind.CALL, RequestKind.TASK)
-        if not limit or not is_for_model or (subject.name == RESULT_READ and not subject.server):
+        if not limit or subject.kind is not RequestKind.CALL or (subject.name == RESULT_READ and not subject.server):
             return following
 
         trade = Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, helpers)
@@ -125,7 +124,7 @@ class Trade:
         wanted = ShownAs(
             self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
         )
-        shown = Result(raw=await self._show(raw, wanted), task=outcome.task)
+        shown = Result(raw=await self._show(raw, wanted))
         if outcome.error is not None:
             told = {META: wanted.kept.meta}
             shown.error = ErrorInfo(outcome.error.code, shown.content[0]["text"], outcome.error.retryable, told)

@@ -1,6 +1,6 @@
 """The answers MCP clients get, whichever way they came in."""
 
-from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -9,14 +9,12 @@ from msgspec import UNSET, UnsetType
 from toolcrib.catalog.catalog import Catalog, is_for_apps
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide, may_know_server
 from toolcrib.core.offers import OfferKind, RequestKind
-from toolcrib.core.requests import BackChannel, Result
+from toolcrib.core.requests import BackChannel, ErrorInfo, Result
 from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import ClientChannel
 from toolcrib.server.mcp.news import ClientNews, NewsClient
-from toolcrib.server.mcp.outcomes import Asked, Method, as_not_found, encode_outcome, raise_rpc, told
 from toolcrib.server.mcp.parking import ParkingLot, is_retry
-from toolcrib.server.mcp.tasks import TaskMethods
 from toolcrib.wire import http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -31,7 +29,7 @@ from toolcrib.wire.jsonrpc import (
     encode_result,
 )
 from toolcrib.wire.messages import Asker
-from toolcrib.wire.results import stamp_modern
+from toolcrib.wire.results import sign, stamp_modern
 
 GRANTS_MAX = 64
 ENCODED_MAX = 8
@@ -79,6 +77,8 @@ LISTS: Mapping[str, OfferKind] = {
     "resources/templates/list": OfferKind.TEMPLATE,
     "prompts/list": OfferKind.PROMPT,
 }
+SIGNED = frozenset({*LISTS, "server/discover"})
+"""What says by itself who answers."""
 _LISTED_AS = {
     OfferKind.TOOL: b"tools",
     OfferKind.RESOURCE: b"resources",
@@ -102,17 +102,16 @@ class OfferListing:
     def __init__(self, routes: Iterable[ListedRoute], grants: Grants, kind: OfferKind = OfferKind.TOOL) -> None:
         self._offers = encode([route.to_mcp() for route in visible(routes, grants)])
         self._what = _LISTED_AS[kind]
-        self._encoded: dict[tuple[bool, Sequence[Missing]], bytes] = {}
+        self._encoded: dict[tuple[bytes, Sequence[Missing]], bytes] = {}
 
-    def encoded(self, modern: bool, missing: tuple[Missing, ...]) -> bytes:
+    def encoded(self, info: bytes, missing: tuple[Missing, ...]) -> bytes:
         """The result of the list; one that lacks servers names them, and is not to be kept for long."""
-        listing = self._encoded.get((modern, missing))
+        listing = self._encoded.get((info, missing))
         if listing is None:
-            meta = encode({messages.META_MISSING: missing}) if missing else b""
-            listing = messages.listing_result(self._offers, modern=modern, meta=meta, what=self._what)
+            listing = messages.listing_result(self._offers, info=info, missing=missing, what=self._what)
             if len(self._encoded) >= ENCODED_MAX:
                 self._encoded.clear()
-            self._encoded[modern, missing] = listing
+            self._encoded[info, missing] = listing
         return listing
 
 
@@ -185,30 +184,41 @@ class ServerIdentity:
         return {"name": self.name, "version": self.version}
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request that is no call, with whoever made it."""
+
+    method: str
+    params: Mapping[str, Any]
+    asker: Asker
+    channel: BackChannel
+    caller: Caller
+
+
+Method = Callable[[Asked], Awaitable[bytes]]
+
+
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
     def __init__(self, front: ProfileView, identity: ServerIdentity) -> None:
         self.front = front
         """What is asked for everything: the tools that are shown, and their calls."""
-        self.identity = identity
+        self.identity, self._info = identity, encode(identity.info)
         crib = front.crib
         patience_s, fleet = crib.loaded.config.security.ask_timeout_s, crib.fleet
         self.lot = ParkingLot(crib.seal, patience_s, fleet.replica if fleet is not None else "")
         """Calls that wait for their clients' answers."""
         self._whole, self._fronts, self._for_models = Listings(), Listings(), Listings(has_apps=False)
-        self.tasks = TaskMethods(front)
-        """Calls that are answered later."""
         both: Mapping[str, Method] = {
             **dict.fromkeys(LISTS, self._list),
             "resources/read": self._read,
             "prompts/get": self._get,
             "completion/complete": self._complete,
         }
-        self._modern: Mapping[str, Method] = {**both, **self.tasks.modern, "server/discover": self._discover}
+        self._modern: Mapping[str, Method] = {**both, "server/discover": self._discover}
         self._handshake: Mapping[str, Method] = {
             **both,
-            **self.tasks.handshake,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
             "resources/subscribe": self._subscribe,
@@ -229,7 +239,8 @@ class McpService:
             else:
                 method = self._method(message.method, asker)
                 result = await method(Asked(str(message.method), params, asker, channel, caller))
-            return encode_result(request_id, result), 200
+            is_signed = not asker.is_modern or message.method in SIGNED
+            return encode_result(request_id, result if is_signed else sign(result, self._info)), 200
         except RpcError as error:
             return refuse(request_id, error, asker)
 
@@ -246,7 +257,7 @@ class McpService:
 
     async def _discover(self, asked: Asked) -> bytes:
         await self.front.current()
-        return messages.discover_result(self._greeting(asked.caller, asked.asker))
+        return messages.discover_result(self._greeting(asked.caller))
 
     async def _set_level(self, asked: Asked) -> bytes:
         level = messages.LogLevel(asked.params.get("level")).name
@@ -274,14 +285,14 @@ class McpService:
         """The answer to a handshake. It is the only word on what there is and how to use it that the client will hear,
         so servers nobody has heard of are waited for here instead of at the first list."""
         await self.front.current()
-        return messages.initialize_result(asker, self._greeting(caller, asker))
+        return messages.initialize_result(asker, self._greeting(caller))
 
-    def _greeting(self, caller: Caller, asker: Asker) -> messages.Greeting:
+    def _greeting(self, caller: Caller) -> messages.Greeting:
         front = self.front
         texts = {name: text for name, text in front.instructions.items() if may_know_server(caller.grants, name)}
         return messages.Greeting(
             self.identity.info,
-            self.tasks.announce(self._capabilities(), asker),
+            self._capabilities(),
             join_instructions(self.identity.instructions, texts, is_alone=front.is_of_one_server),
             not front.is_partial,
         )
@@ -298,7 +309,7 @@ class McpService:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")  # what is not announced is not there
         is_tools = kind is OfferKind.TOOL
         listing = self._tools(asker, grants) if is_tools else self._whole.of_kind(self.front.catalog, grants, kind)
-        return listing.encoded(asker.is_modern, self.front.missing(grants))
+        return listing.encoded(self._info if asker.is_modern else b"", self.front.missing(grants))
 
     def _tools(self, asker: Asker, grants: Grants) -> OfferListing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
@@ -324,8 +335,6 @@ class McpService:
             if params.keys() - CALL_FIELDS:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
-        if "task" in more or (asker.is_modern and "extensions" in asker.capabilities):
-            return self.tasks.run(call, asker)
         return self.front.run(call, asker.name)
 
     async def _read(self, asked: Asked) -> bytes:
@@ -363,9 +372,9 @@ class McpService:
         call = self.front.request(name, arguments, asked.caller, asked.channel, None, meta, more, kind)
         result = await self.front.run(call, asked.asker.name)
         if result.error is not None:
-            raise_rpc(result.error)
+            _raise_rpc(result.error)
             is_theirs = result.error.code in ("TOOL_INVALID_INPUT", "TOOL_PERMISSION_DENIED")
-            raise RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, result.error.message, told(result.error))
+            raise RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, result.error.message, _told(result.error))
         raw = encode(result.mcp) if result.raw is None else result.raw
         if not asked.asker.is_modern:
             return raw
@@ -383,6 +392,25 @@ class McpService:
             return {}
 
 
+def encode_outcome(result: Result, asker: Asker) -> bytes:
+    """A result as the client's era wants it; a server's own JSON-RPC error stays one."""
+    if result.error is not None:
+        _raise_rpc(result.error)
+    raw = result.raw
+    if raw is None:
+        shown = result.mcp if result.error is None else {**result.mcp, "_meta": {"toolcrib/error": _told(result.error)}}
+        raw = encode(shown)
+    return stamp_modern(raw, result.result_type) if asker.is_modern else raw
+
+
+def _raise_rpc(error: ErrorInfo) -> None:
+    rpc_code = error.details.get("rpc_code")
+    if rpc_code is not None:
+        raise RpcError(rpc_code, error.message, error.details.get("data"))
+    if error.code == "TOOL_NOT_FOUND":
+        raise RpcError(INVALID_PARAMS, error.message, {"code": error.code, **error.details})
+
+
 def _uri_of(asked: Asked) -> str:
     uri = asked.params.get("uri")
     if type(uri) is not str or not uri:
@@ -395,6 +423,19 @@ def _client_of(asked: Asked) -> NewsClient:
     if client is None:
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")
     return client
+
+
+NOT_FOUND = -32002
+"""What the handshake era answers for a resource that is not there; the stateless one says ``INVALID_PARAMS``."""
+
+
+def as_not_found(error: RpcError, uri: str, asker: Asker) -> RpcError:
+    """The error of a read as the client's era knows it, with the URI that the client asked for."""
+    is_told = isinstance(error.data, Mapping) and ("uri" in error.data or error.data.get("code") == "TOOL_NOT_FOUND")
+    if error.code != NOT_FOUND and not (error.code == INVALID_PARAMS and is_told):
+        return error
+    data = {**error.data, "uri": uri} if isinstance(error.data, Mapping) else {"uri": uri}
+    return RpcError(INVALID_PARAMS if asker.is_modern else NOT_FOUND, error.message, data)
 
 
 INSTRUCTIONS_EACH, INSTRUCTIONS_MAX = 2_000, 8_000
@@ -424,6 +465,10 @@ def announced(catalog: Catalog, features: Container[str], *, is_whole: bool) -> 
     if not is_whole or OfferKind.PROMPT in kinds:
         found["prompts"] = {"listChanged": True}
     return found | {name: {} for name in ("completions", "logging") if not is_whole or name in features}
+
+
+def _told(error: ErrorInfo) -> dict[str, Any]:
+    return {"code": error.code, "retryable": error.retryable, "details": dict(error.details)}
 
 
 def refuse(request_id: RequestId | None, error: RpcError, asker: Asker | None) -> tuple[bytes, int]:

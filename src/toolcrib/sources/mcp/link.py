@@ -235,9 +235,7 @@ def heed_news(message: Outbound, events: LinkEvents) -> bool:
     if message.method != UPDATED:
         return False
     with contextlib.suppress(msgspec.DecodeError):
-        uri = _updated.decode(params_of(message)).uri
-        if uri != ANY_URI:  # that is not for a server to say
-            events.updated(uri)
+        events.updated(_updated.decode(params_of(message)).uri)
     return True
 
 

@@ -397,10 +397,9 @@ class Supervisor:
         try:
             for uri in uris - before:
                 await self._subscribe(link, "resources/subscribe", uri)
-        except BaseException as error:
+        except ToolcribError as error:
             self._watched -= uris - before
-            if isinstance(error, ToolcribError):
-                self.clean(error)
+            self.clean(error)
             raise
         for uri in before - uris:
             with suppress(ToolcribError):
