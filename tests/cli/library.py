@@ -37,6 +37,12 @@ MORE = """
 
 def with_library(program: Program, folder: Path) -> Program:
     """Have the program's tiny server offer more than tools."""
+    program.write(program.tiny().replace(str(TINY), str(library_script(folder))))
+    return program
+
+
+def library_script(folder: Path) -> Path:
+    """The tiny server with more than tools."""
     script = folder / "library.py"
     script.write_text(
         TINY.read_text()
@@ -45,5 +51,4 @@ def with_library(program: Program, folder: Path) -> Program:
         .replace('("initialize", "tools/list", "tools/call")', "KNOWN")
         .replace("Json = dict", f"KNOWN = {KNOWN!r}\nJson = dict")
     )
-    program.write(program.tiny().replace(str(TINY), str(script)))
-    return program
+    return script

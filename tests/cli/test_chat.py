@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.library import library_script
 from tests.doubles.llm import LlmDouble, Step
 from tests.fleet import launcher
 from tests.fleet.running import until
@@ -118,6 +119,25 @@ def test_a_conversation_shows_words_tools_and_questions_where_they_happen(start)
         terminal.type("/exit", "Enter")
         terminal.awaits("left with 0")
     assert [turn["role"] for turn in llm.asked[-1]["messages"]] == ["user", "assistant"] * 3 + ["user"]
+
+
+def test_a_prompt_of_a_server_begins_a_conversation(start, tmp_path):
+    """``/prompt`` lists them; with a name, its messages go to the model, which may read resources by two tools."""
+    script, diary = library_script(tmp_path), tmp_path / "diary"
+    server = f'[servers.lib]\ncommand = "{sys.executable}"\nargs = ["{script}", "{diary}"]\n'
+    (tmp_path / "toolcrib.toml").write_text(f"{CONFIG}\n{server}")
+    steps = (Step("", (("resource_read", {"uri": "memo://lib/about"}),)), Step("Hello, Ann Lee."))
+    with LlmDouble(*steps) as llm:
+        terminal = start(llm)
+        terminal.awaits("anthropic:small with")
+        terminal.type("/prompt", "Enter")
+        terminal.awaits("lib__greet(who: str, how?: str) - Greets")
+        terminal.type("/prompt lib__greet", "Enter")
+        terminal.awaits("missing required field 'who'")
+        terminal.type("/prompt lib__greet who='Ann Lee'", "Enter")
+        terminal.awaits("✓ resource_read", "Hello, Ann Lee.")
+    assert llm.asked[0]["messages"][0]["content"] == [{"type": "text", "text": "Say hello to Ann Lee."}]
+    assert "library" in str(llm.asked[1]["messages"][-1])
 
 
 def test_ctrl_c_ends_an_answer_and_then_the_conversation(start):

@@ -65,6 +65,28 @@ def _facts(resource: Mapping[str, Any]) -> Iterator[str]:
             yield str(resource[key])
 
 
+def turns_of(got: Result) -> list[Turn]:
+    """The messages of a prompt as turns of a conversation, the last of them the user's; raises what came of a prompt
+    that could not be got."""
+    if got.error is not None:
+        raise CallerError(got.error.message)
+    messages = [one for one in got.mcp.get("messages") or () if isinstance(one, Mapping)]
+    turns = [_turn(one) for one in messages]
+    said = [turn for turn in turns if turn.parts]
+    if not said or said[-1].role != "user":
+        raise CallerError("The prompt ends without words of the user, so there is nothing to answer.")
+    return said
+
+
+def _turn(message: Mapping[str, Any]) -> Turn:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    parts = tuple(part for block in blocks if isinstance(block, Mapping) and (part := _part(block)) is not None)
+    if message.get("role") == "assistant":
+        return Turn("assistant", tuple(part for part in parts if isinstance(part, TextPart)))
+    return Turn("user", parts)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSaid:
     """New words of the model."""
@@ -164,11 +186,11 @@ class Agent:
                     return event
         raise CallerError("The agent ended without an answer.")
 
-    async def run(self, question: str) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, question: str | Turn) -> AsyncGenerator[AgentEvent, None]:
         """What happens until the question is answered, ``Done`` last. Who stops listening stops it, tools included;
         the conversation then goes on from where it was consistent last."""
         began, before = len(self.turns), self.usage
-        self.turns.append(user(question))
+        self.turns.append(user(question) if isinstance(question, str) else question)
         try:
             async with aclosing(self._rounds(before)) as events:
                 async for event in events:

@@ -132,6 +132,9 @@ class ExposeConfig:
         prefer(readers.map_of(readers.one_of(*EXPOSE_MODES), "a table of client names and modes")),
     ] = field(default_factory=dict)
     """Pattern of a client's own name → the mode for it."""
+    resources: Annotated[bool | Literal["auto"], prefer(readers.flag_or_auto)] = False
+    """Whether two tools list and read resources, for models whose client knows of tools alone; ``auto``: while there
+    is something to read."""
 
 
 SHOW_ALL = ExposeConfig()

@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from toolcrib.core.kinds import Transport
 from toolcrib.core.limits import Rate
-from toolcrib.core.names import META_TOOLS, is_tool_name
+from toolcrib.core.names import META_TOOLS, READING_TOOLS, is_tool_name
 from toolcrib.core.offers import SecurityLevel
 
 Reader = Callable[[Any], Any]
@@ -71,6 +71,15 @@ def flag(value: object) -> bool:
     """True or false, not a word for it."""
     if not isinstance(value, bool):
         raise Mismatch("true or false", value)
+    return value
+
+
+def flag_or_auto(value: object) -> bool | Literal["auto"]:
+    """True, false, or the word that leaves it to toolcrib."""
+    if value == "auto":
+        return "auto"
+    if not isinstance(value, bool):
+        raise Mismatch('true, false or "auto"', value)
     return value
 
 
@@ -199,7 +208,7 @@ def import_path(value: object) -> str:
 
 def tool_name(value: object) -> str:
     """A name under which clients can be shown a tool."""
-    if not isinstance(value, str) or not is_tool_name(value) or value in META_TOOLS:
+    if not isinstance(value, str) or not is_tool_name(value) or value in (*META_TOOLS, *READING_TOOLS):
         raise Mismatch("a name of letters, digits, - and _ that toolcrib does not use itself", value)
     return value
 

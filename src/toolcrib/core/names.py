@@ -31,6 +31,9 @@ _ALIASES = {alias: name for name, alias in _SPECIFIED.items()}
 TOOLS_FIND, TOOLS_DESCRIBE, TOOLS_CALL = "tools_find", "tools_describe", "tools_call"
 META_TOOLS = (TOOLS_FIND, TOOLS_DESCRIBE, TOOLS_CALL)
 """What clients are shown in place of the whole catalogue, where it would be too much."""
+RESOURCES_LIST, RESOURCE_READ = "resources_list", "resource_read"
+READING_TOOLS = (RESOURCES_LIST, RESOURCE_READ)
+"""What those are shown who know of tools, and not of resources."""
 
 RESERVED = frozenset({"native", "add", "import"})
 """``native`` names the tools of this process where a server is named; the others are addresses of the page."""

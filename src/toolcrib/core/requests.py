@@ -149,6 +149,8 @@ class RequestContext(msgspec.Struct):
     """Parameters that the caller may not give, not even by a slip that would be repaired; set by a profile's view."""
     tooling: "Tooling | None" = None
     """Where whoever acts for this call finds tools; ``None``: in the whole catalogue. Set by a profile's view."""
+    for_model: bool = False
+    """Whether what is read goes to a model, for which it may be too much; set by the tool that reads resources."""
     encoded: bytes = b""
     """The arguments as JSON; set by ``Request.encode_arguments``, as is the next."""
     encoded_of: Mapping[str, Any] | None = None

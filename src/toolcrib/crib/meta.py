@@ -1,5 +1,6 @@
-"""Calls of the tools that find, describe and call others. They decide nothing: a tool called through them passes the
-same layers, and is told apart in no log, from one that is called by its name."""
+"""Calls of the tools that find, describe and call others, and of those that list and read resources. They decide
+nothing: a tool called, or a resource read, through them passes the same layers, and is told apart in no log, from one
+that is asked for by its name."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -7,14 +8,24 @@ from typing import Any, Protocol
 
 import msgspec
 
+from toolcrib.calls.layers.keep import as_tool_result
 from toolcrib.catalog.catalog import Catalog, Route, signature_of
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.errors import InvalidArguments, ToolcribError
-from toolcrib.core.names import TOOLS_CALL, TOOLS_DESCRIBE, TOOLS_FIND, name_of_alias
-from toolcrib.core.offers import SecurityLevel, Tool, to_mcp
+from toolcrib.core.names import (
+    RESOURCE_READ,
+    RESOURCES_LIST,
+    TOOLS_CALL,
+    TOOLS_DESCRIBE,
+    TOOLS_FIND,
+    name_of_alias,
+)
+from toolcrib.core.offers import OfferKind, RequestKind, SecurityLevel, Tool, to_mcp
 from toolcrib.core.requests import Request, Result
 
+LISTED_MAX = 100
+_RESOURCES = (OfferKind.RESOURCE, OfferKind.TEMPLATE)
 NOTHING = "No tool seems to do that. Try other words."
 
 
@@ -34,12 +45,18 @@ class MetaCatalog(Protocol):
     async def run_real(self, call: Request) -> Result:
         """Run a tool."""
 
+    async def find_others(self, query: str, limit: int, *, caller: Caller) -> list[RankedTool]:
+        """The resources, templates and prompts for a purpose."""
+
+    def resource_name(self, uri: str) -> str:
+        """What toolcrib calls the resource that clients know by this URI."""
+
     def unknown(self, name: str, caller: Caller) -> ToolcribError:
         """There is no such tool."""
 
 
 class MetaCalls:
-    """Answers the three for one window."""
+    """Answers them for one window."""
 
     def __init__(self, offer: MetaCatalog) -> None:
         self._offer = offer
@@ -47,6 +64,8 @@ class MetaCalls:
             TOOLS_FIND: self._find,
             TOOLS_DESCRIBE: self._describe,
             TOOLS_CALL: self._call,
+            RESOURCES_LIST: self._list_resources,
+            RESOURCE_READ: self._read,
         }
 
     async def run(self, call: Request) -> Result:
@@ -82,6 +101,27 @@ class MetaCalls:
         if error.code == InvalidArguments.code:
             return self._with_signature(result, name, call.caller)
         return result
+
+    async def _list_resources(self, call: Request) -> Result:
+        query = call.arguments.get("query")
+        if query is not None and type(query) is not str:
+            raise InvalidArguments(f"{call.name}: query must be a string.")
+        if query and query.strip():
+            hits = await self._offer.find_others(query, LISTED_MAX, caller=call.caller)
+            found = [hit.route for hit in hits if hit.route.offer.kind in _RESOURCES]
+        else:
+            catalog = await self._offer.current()
+            found = [route for kind in _RESOURCES for route in catalog.visible_to(call.caller.grants, kind)]
+        lines = [signature_of(route) for route in found[:LISTED_MAX]]
+        more = [f"… and {len(found) - LISTED_MAX} more: look for what you need with query."]
+        return _say("\n".join([*lines, *(more if len(found) > LISTED_MAX else [])]) or "There is nothing to read.")
+
+    async def _read(self, call: Request) -> Result:
+        """What a resource says, as a tool's result; one that is too much for a model can be read on by its handle."""
+        name = self._offer.resource_name(_text(call, "uri"))
+        read = msgspec.structs.replace(call, name=name, target="", arguments={}, kind=RequestKind.READ)
+        read.context.for_model = True
+        return as_tool_result(await self._offer.run_real(read))
 
     def _with_signature(self, result: Result, name: str, caller: Caller) -> Result:
         """What was wrong with the arguments, and what they should be."""
@@ -152,6 +192,15 @@ def _define(name: str, description: str, properties: Mapping[str, Any], *require
     reach = Reach(name, level=SecurityLevel.READ_ONLY, reads_results=True)
     return MetaTool(Tool(name, description, schema, annotations=annotations), reach)
 
+
+READING: Mapping[str, MetaTool] = {
+    made.tool.name: made
+    for made in (
+        _define(RESOURCES_LIST, "List what can be read, or find it by a query. Lists URIs.", _string("query")),
+        _define(RESOURCE_READ, "Read a resource by its URI.", _string("uri"), "uri"),
+    )
+}
+"""The two for resources."""
 
 META: Mapping[str, MetaTool] = {
     made.tool.name: made

@@ -25,16 +25,17 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
-from toolcrib.core.offers import RequestKind, Tool
+from toolcrib.core.offers import OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import Missing
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.meta import META, MetaCalls, MetaTool
+from toolcrib.crib.meta import META, READING, MetaCalls, MetaTool
 from toolcrib.schema.arguments import Renamer
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.problems import describe
 
 GRANTS_MAX = 64
+_RESOURCES = (OfferKind.RESOURCE, OfferKind.TEMPLATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class ProfileSettings:
     @property
     def is_plain(self) -> bool:
         """Whether calls can go straight to the Crib."""
-        return self.profile is None and self.expose.mode == "all" and not self.expose.clients
+        expose = self.expose
+        return self.profile is None and expose.mode == "all" and not expose.clients and not expose.resources
 
 
 SHOWS_ALL = ProfileSettings()
@@ -70,6 +72,7 @@ class _Made:
     dressed: Dressed = field(default_factory=Dressed)
     front: ToolFront | None = None
     fitting: dict[Grants, bool] = field(default_factory=dict)
+    reading: dict[Grants, tuple[MetaTool, ...]] = field(default_factory=dict)
 
 
 class ProfileView:
@@ -150,6 +153,25 @@ class ProfileView:
             fitting[grants] = tokens <= self.expose.budget
         return fitting[grants]
 
+    def reading_tools(self, grants: Grants) -> tuple[MetaTool, ...]:
+        """The tools that list and read resources, where they are wanted and a caller with these grants has use for
+        them; who has a tool of such a name keeps it."""
+        wanted = self.expose.resources
+        if not wanted:
+            return ()
+        reading = self._up_to_date().reading
+        if grants not in reading:
+            if len(reading) >= GRANTS_MAX:
+                reading.clear()
+            has_use = wanted is True or any(self.catalog.visible_to(grants, kind) for kind in _RESOURCES)
+            made = (tool for name, tool in READING.items() if name not in self.catalog.routes)
+            reading[grants] = tuple(made) if has_use else ()
+        return reading[grants]
+
+    def resource_name(self, uri: str) -> str:
+        """What toolcrib calls the resource, or template, that clients know by this URI."""
+        return self.crib.resource_name(uri)
+
     def missing(self, grants: Grants) -> tuple[Missing, ...]:
         """The servers this window lacks the tools of, as far as a caller with these grants may hear of them."""
         found = missing_servers(self.crib.shelves)
@@ -173,7 +195,9 @@ class ProfileView:
 
     async def tools(self, *, caller: Caller = LOCAL_USER) -> list[Tool]:
         """What a caller may use, by the names this window shows."""
-        return [replace(route.tool, name=route.name) for route in (await self.current()).visible_to(caller.grants)]
+        routes = (await self.current()).visible_to(caller.grants)
+        reading = self.reading_tools(caller.grants)
+        return [*(replace(route.tool, name=route.name) for route in routes), *(one.tool for one in reading)]
 
     async def find(self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER) -> list[RankedTool]:
         """The tools of this window for a purpose, best first."""
@@ -260,6 +284,8 @@ class ProfileView:
 
     async def run_real(self, call: Request) -> Result:
         """Run a call of a tool of this window; from here on it has the tool's own name and all its arguments."""
+        if call.name in READING and call.kind is RequestKind.CALL and self._reads(call.name):
+            return await self._meta.run(call)
         if self._settings.profile is None:
             return await self.crib.run(call)
         try:
@@ -273,6 +299,9 @@ class ProfileView:
             return self.crib.refuse(call, error)
         result = await self.crib.run(real)
         return result if result.error is None else _in_its_words(result.error, result, route, given)
+
+    def _reads(self, name: str) -> bool:
+        return bool(self.expose.resources) and name not in self.catalog.routes
 
     def find_resource(self, name: str, caller: Caller) -> Route | None:
         """Where a resource is read, if the caller may know of it."""
@@ -335,6 +364,12 @@ def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> 
     reasons += [f"It hides {', '.join(hidden)}."] if hidden else []
     facts = {**story.facts, "profile": profile, "real": real_name(route)}
     return replace(story, name=route.name, reasons=(*reasons, *story.reasons), facts=facts)
+
+
+def with_resources(crib: Crib) -> ProfileView:
+    """The Crib for an agent or a framework that knows of tools alone: two tools list and read resources, as long as
+    there are any that the caller may read."""
+    return ProfileView(crib, ProfileSettings(ExposeConfig(resources="auto")))
 
 
 class _Lent:

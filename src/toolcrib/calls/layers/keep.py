@@ -46,7 +46,9 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
     def layer(subject: Subject, following: Step) -> Step:
         limit = settings.limit if subject.offer.result_limit is None else subject.offer.result_limit
         # What a program reads or gets was asked for by its user, not by a model that it would be too much for.
-        if not limit or subject.kind is not RequestKind.CALL or (subject.name == RESULT_READ and not subject.server):
+        is_read = subject.kind is RequestKind.READ
+        is_kept = is_read or subject.kind is RequestKind.CALL
+        if not limit or not is_kept or (subject.name == RESULT_READ and not subject.server):
             return following
 
         trade = Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, helpers)
@@ -58,6 +60,10 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
                 if _weigh_error(error) > limit:
                     await trade.shorten_error(call, error)
                 raise
+            if is_read:
+                if not call.context.for_model:
+                    return outcome
+                outcome = as_tool_result(outcome)
             raw = outcome.raw
             if (len(raw) if raw is not None else _weigh(outcome, limit)) <= limit:
                 return outcome
@@ -66,6 +72,23 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
         return step
 
     return layer
+
+
+def as_tool_result(read: Result) -> Result:
+    """What was read, as a tool would have given it: texts and pictures as such, all else embedded."""
+    contents = read.mcp.get("contents")
+    if read.error is not None or read.asks_back or not isinstance(contents, list):
+        return read
+    return Result({"content": [_block(part) for part in contents if isinstance(part, dict)]})
+
+
+def _block(part: dict[str, Any]) -> dict[str, Any]:
+    kind, text, blob = str(part.get("mimeType") or ""), part.get("text"), part.get("blob")
+    if isinstance(text, str):
+        return {"type": "text", "text": text}
+    if isinstance(blob, str) and kind.startswith("image/"):
+        return {"type": "image", "data": blob, "mimeType": kind}
+    return {"type": "resource", "resource": part}
 
 
 def _weigh(outcome: Result, limit: int) -> float:

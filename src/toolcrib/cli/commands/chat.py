@@ -1,6 +1,7 @@
 """``toolcrib chat``: talk to a model that has all the tools."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -9,16 +10,22 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, ModelSaid, Started, ToolFinished
+from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, ModelSaid, Started, ToolFinished, turns_of
 from toolcrib.cli.asking import attach_terminal, read_line
 from toolcrib.cli.console import Console
+from toolcrib.cli.content import read_arguments
 from toolcrib.cli.failures import FAILURE, OK, report
 from toolcrib.cli.invoke import Options, arg, command, read_stdin
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here, opened
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CALL_SLOW
+from toolcrib.core.offers import OfferKind
+from toolcrib.crib.crib import Crib
 from toolcrib.crib.sources import open_model
+from toolcrib.crib.window import with_resources
+from toolcrib.models.talk import Turn
+from toolcrib.schema.signature import signature
 from toolcrib.schema.text import printable
 from toolcrib.stores.paths import Environment, for_network
 
@@ -37,8 +44,8 @@ ENDED = {
 class Talk:
     """One conversation; Ctrl-C ends an answer, and at the prompt the conversation."""
 
-    def __init__(self, console: Console, agent: Agent) -> None:
-        self._console, self._agent = console, agent
+    def __init__(self, console: Console, agent: Agent, crib: Crib) -> None:
+        self._console, self._agent, self._crib = console, agent, crib
         self._is_mid_line = False
         self._tools = 0
 
@@ -51,13 +58,38 @@ class Talk:
             if question == "/clear":
                 self._agent.turns.clear()
                 self._console.say("The conversation begins anew.", "dim")
+            elif question.split()[:1] == ["/prompt"]:
+                await self._begin_with(_words(question)[1:])
             elif question.startswith("/"):
-                self._console.say("/clear begins anew, /exit leaves; all else goes to the model.", "dim")
+                self._console.say(
+                    "/prompt lists prompts, /prompt NAME key=value begins with one, /clear begins anew, /exit leaves;"
+                    " all else goes to the model.",
+                    "dim",
+                )
             elif question:
                 await self.answer(question)
         return OK
 
-    async def answer(self, question: str) -> int:
+    async def _begin_with(self, words: list[str]) -> None:
+        """Have the model answer a prompt of a server; without a name, list them."""
+        prompts = {prompt.name: prompt for prompt in await self._crib.offers(OfferKind.PROMPT)}
+        if not words:
+            for name, prompt in prompts.items():
+                self._console.say(f"  {printable(signature(name, prompt.input_schema, prompt.description))}")
+            if not prompts:
+                self._console.say("No server offers prompts.", "dim")
+            return
+        try:
+            known = prompts.get(words[0])
+            arguments = read_arguments(words[1:], None, known.input_schema if known else {})
+            turns = turns_of(await self._crib.get(words[0], arguments))
+        except ToolcribError as error:
+            report(error)
+            return
+        self._agent.turns.extend(turns[:-1])
+        await self.answer(turns[-1])
+
+    async def answer(self, question: str | Turn) -> int:
         """One answer; what goes wrong with it is told, and the conversation goes on."""
         self._tools = 0
         answering = asyncio.ensure_future(self._show(self._agent.run(question)))
@@ -135,6 +167,14 @@ class Talk:
         return None
 
 
+def _words(line: str) -> list[str]:
+    """The words of a line; quotes keep those of one value together."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return line.split()
+
+
 def shown_arguments(arguments: Mapping[str, Any]) -> str:
     """The arguments in one short line."""
     shown = ", ".join(f"{name}={_value(value)}" for name, value in arguments.items())
@@ -189,10 +229,12 @@ async def run_chat(options: Options, console: Console) -> int:
     )
     async with opened(loaded, console, log, one_shot=False) as crib:
         attach_terminal(console, crib.desk.attach)
-        talk = Talk(console, Agent(crib, model, settings))
+        toolbox = with_resources(crib)
+        talk = Talk(console, Agent(toolbox, model, settings), crib)
         if question:
             return await talk.answer(question)
-        console.say(f"{model.name} with {len(await crib.tools())} tools. /exit or Ctrl-C leaves.", "dim")
+        tools = len(await toolbox.tools())
+        console.say(f"{model.name} with {tools} tools. /prompt lists prompts, /exit or Ctrl-C leaves.", "dim")
         return await talk.converse()
 
 

@@ -123,11 +123,13 @@ class Listings:
     def __init__(self, *, has_apps: bool = True) -> None:
         self._version, self._has_apps = -1, has_apps
         self._everything: OfferListing | None = None
-        self._listings: dict[tuple[Grants, OfferKind], OfferListing] = {}
+        self._listings: dict[tuple[Grants, OfferKind, bool], OfferListing] = {}
 
-    def of(self, catalog: ListedCatalog, grants: Grants) -> OfferListing:
-        """The tools for these grants; the most common ones are not even looked up."""
+    def of(self, catalog: ListedCatalog, grants: Grants, more: Sequence[ListedRoute] = ()) -> OfferListing:
+        """The tools for these grants, and ``more`` beside them; the most common ones are not even looked up."""
         self._follow(catalog.version)
+        if more:
+            return self._tools(catalog, grants, more)
         if grants is not EVERYTHING:
             return self._tools(catalog, grants)
         if self._everything is None:
@@ -137,27 +139,27 @@ class Listings:
     def of_kind(self, catalog: Catalog, grants: Grants, kind: OfferKind) -> OfferListing:
         """What else there is for these grants."""
         self._follow(catalog.version)
-        found = self._listings.get((grants, kind))
-        return found or self._keep((grants, kind), catalog.visible_to(grants, kind))
+        key = grants, kind, False
+        return self._listings.get(key) or self._keep(key, catalog.visible_to(grants, kind))
 
     def _follow(self, version: int) -> None:
         if version != self._version:
             self._version, self._everything = version, None
             self._listings.clear()
 
-    def _tools(self, catalog: ListedCatalog, grants: Grants) -> OfferListing:
-        key = grants, OfferKind.TOOL
+    def _tools(self, catalog: ListedCatalog, grants: Grants, more: Sequence[ListedRoute] = ()) -> OfferListing:
+        key = grants, OfferKind.TOOL, bool(more)
         found = self._listings.get(key)
         if found is not None:
             return found
-        routes = catalog.routes.values()
+        routes = [*catalog.routes.values(), *more]
         shown = routes if self._has_apps else [route for route in routes if not is_for_apps(route.to_mcp())]
         return self._keep(key, shown)
 
-    def _keep(self, key: tuple[Grants, OfferKind], routes: Iterable[ListedRoute]) -> OfferListing:
+    def _keep(self, key: tuple[Grants, OfferKind, bool], routes: Iterable[ListedRoute]) -> OfferListing:
         if len(self._listings) >= GRANTS_MAX:
             self._listings.clear()
-        listing = self._listings[key] = OfferListing(routes, *key)
+        listing = self._listings[key] = OfferListing(routes, *key[:2])
         return listing
 
 
@@ -317,8 +319,8 @@ class McpService:
         mode = front.mode_for(asker.name)
         if mode == "all" or (mode == "auto" and front.fits(grants)):
             listings = self._whole if speaks_apps(asker) else self._for_models
-            return listings.of(front.catalog, grants)
-        return self._fronts.of(front.front, grants)
+            return listings.of(front.catalog, grants, front.reading_tools(grants))
+        return self._fronts.of(front.front, grants, front.reading_tools(grants))
 
     def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> Awaitable[Result]:
         """Begin a call."""
