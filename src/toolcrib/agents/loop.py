@@ -125,6 +125,7 @@ class Done:
     usage: TokenUsage
 
 
+UserSaid: TypeAlias = str | Turn
 AgentEvent: TypeAlias = ModelSaid | Started | ToolFinished | Done
 
 
@@ -186,7 +187,7 @@ class Agent:
                     return event
         raise CallerError("The agent ended without an answer.")
 
-    async def run(self, question: str | Turn) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, question: UserSaid) -> AsyncGenerator[AgentEvent, None]:
         """What happens until the question is answered, ``Done`` last. Who stops listening stops it, tools included;
         the conversation then goes on from where it was consistent last."""
         began, before = len(self.turns), self.usage

@@ -10,7 +10,17 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, ModelSaid, Started, ToolFinished, turns_of
+from toolcrib.agents.loop import (
+    Agent,
+    AgentEvent,
+    AgentSettings,
+    Done,
+    ModelSaid,
+    Started,
+    ToolFinished,
+    UserSaid,
+    turns_of,
+)
 from toolcrib.cli.asking import attach_terminal, read_line
 from toolcrib.cli.console import Console
 from toolcrib.cli.content import read_arguments
@@ -24,7 +34,6 @@ from toolcrib.core.offers import OfferKind
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.sources import open_model
 from toolcrib.crib.window import with_resources
-from toolcrib.models.talk import Turn
 from toolcrib.schema.signature import signature
 from toolcrib.schema.text import printable
 from toolcrib.stores.paths import Environment, for_network
@@ -89,7 +98,7 @@ class Talk:
         self._agent.turns.extend(turns[:-1])
         await self.answer(turns[-1])
 
-    async def answer(self, question: str | Turn) -> int:
+    async def answer(self, question: UserSaid) -> int:
         """One answer; what goes wrong with it is told, and the conversation goes on."""
         self._tools = 0
         answering = asyncio.ensure_future(self._show(self._agent.run(question)))
