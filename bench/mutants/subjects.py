@@ -91,7 +91,10 @@ WIDER = {
 """Where else a fault of a room may be noticed, when the tests nearest to it pass."""
 
 BESIDE = {
+    "calls/approvals.py": ("tests/calls/layers/test_approve.py",),
+    "calls/gate.py": ("tests/calls/test_limits.py",),
     "calls/layers/breaker.py": ("tests/calls/layers/test_breakers.py",),
+    "calls/layers/limit.py": ("tests/calls/layers/test_start.py", "tests/calls/test_limits.py"),
     "calls/layers/permit.py": ("tests/crib/test_layers.py",),
     "config/foreign/locations.py": ("tests/config/foreign/test_server_files.py",),
     "config/keys.py": (
@@ -99,7 +102,7 @@ BESIDE = {
         "tests/config/test_strictest.py",
         "tests/config/test_walks.py",
     ),
-    "config/merge.py": ("tests/config/test_rules.py",),
+    "config/merge.py": ("tests/config/test_rules.py", "tests/config/test_strictest.py"),
     "server/identity/jwt.py": (
         "tests/server/identity/test_jwt_gate.py",
         "tests/server/identity/test_jwt_keys.py",

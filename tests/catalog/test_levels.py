@@ -194,3 +194,13 @@ def test_a_native_tool_is_not_held_to_what_it_warns_of():
 )
 def test_only_what_reads_by_the_users_word_may_run_twice(level, is_configured, twice):
     assert Leveled(level, "", is_configured=is_configured).may_run_twice is twice
+
+
+@pytest.mark.parametrize(("stated", "level"), [(READ_ONLY, READ_ONLY), (SecurityLevel.ADMIN, SecurityLevel.ADMIN)])
+def test_a_programs_own_source_states_the_level_of_a_tool_whatever_its_name_suggests(stated, level):
+    """``delete_file`` sounds like a write; the program knows better."""
+    own = ServerConfig("files", command="x", is_own=True)
+
+    assert (
+        level_of("files__delete_file", Tool("delete_file", security_level=stated), own, SecurityConfig()).level is level
+    )

@@ -394,3 +394,11 @@ async def test_a_call_is_counted_anew_only_if_it_was_let_in_too_long_ago(waited_
 
     assert call.context.admitted_at == pytest.approx(admitted_at)
     assert window.wait_s(clock()) == pytest.approx(admitted_at + 60.0 - clock())
+
+
+async def test_a_rate_that_is_taken_away_and_given_again_begins_anew():
+    bench, slowly = Bench(), ToolLimits(rate=Rate(1, 60.0))
+    await bench.refused(bench.step(limits=slowly))
+    bench.step()
+
+    assert await bench.refused(bench.step(limits=slowly)) is None

@@ -135,6 +135,7 @@ async def test_whatever_takes_longer_than_it_may_is_told_as_slow(outcome, took_s
         (FAILED, (1, 1, 0), "allowed"),
         (ToolFailed("x"), (1, 1, 0), "allowed"),
         (PermissionDenied("x"), (0, 0, 1), "denied"),
+        (asyncio.CancelledError(), (0, 0, 1), "allowed"),
     ],
 )
 async def test_each_end_is_counted_and_its_decision_written(outcome, counts, decision):

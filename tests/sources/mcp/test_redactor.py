@@ -108,6 +108,13 @@ def test_a_secret_of_digits_is_no_number_either():
     assert msgspec.json.decode(cleaned) == {"id": 1, "result": {"n": "***", "m": [12345, True, 1.5]}}
 
 
+def test_only_whole_numbers_are_read_as_digits():
+    """A word that is a secret by accident takes no value away that is no text."""
+    kept = {"is": True, "nothing": None, "part": 1234.5}
+
+    assert Redactor({"True", "None", "1234.5"}).value(kept) == kept
+
+
 def test_a_value_nested_too_deeply_to_be_searched_is_withheld():
     """Better nothing than a secret."""
     value: object = PLAIN

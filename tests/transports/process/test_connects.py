@@ -25,6 +25,7 @@ from toolcrib.transports.process.connects import (
     Connects,
     may_connect,
     read_memory,
+    scope_of,
     take_socket,
 )
 
@@ -56,6 +57,12 @@ def test_the_same_holds_in_the_clothes_of_ipv6(name):
 def test_others_are_reached_at_any_port(address):
     """Whether there is a road to them is the kernel's to say."""
     assert may_connect(address, PORTS)
+
+
+@pytest.mark.parametrize("behind", [b"", b"\xff", b"\xff" * 100])
+def test_what_a_program_writes_behind_an_address_is_no_part_of_it(behind):
+    """With another scope, an address of this machine would be taken for one of another."""
+    assert scope_of(inet6("fe80::1", 80)[:-4] + struct.pack("<I", 0x01020304) + behind) == 0x01020304
 
 
 def test_undoing_a_connection_is_allowed():

@@ -119,9 +119,13 @@ def may_connect(address: bytes, ports: frozenset[int]) -> bool:
     if family == INET and len(address) >= 16:
         return port in ports or not is_here(address[4:8])
     if family == INET6 and len(address) >= 24:
-        scope = int.from_bytes(address[24:28], "little")
-        return port in ports or not is_here(address[8:24], scope)
+        return port in ports or not is_here(address[8:24], scope_of(address))
     return False
+
+
+def scope_of(address: bytes) -> int:
+    """Which network an IPv6 socket address is of; what a program writes behind it is no part of it."""
+    return int.from_bytes(address[24:28], "little")
 
 
 def is_here(ip: bytes, scope: int = 0) -> bool:
