@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fleet import servers
+from tests.fleet import install, servers
 from tests.fleet.launcher import imports_of, shared_launcher
 from tests.fleet.running import homely
 
@@ -48,6 +48,22 @@ class SdkClient:
 
 
 @dataclass(frozen=True)
+class TypeScriptClient:
+    """The official TypeScript SDK of one major version, asking for one protocol era."""
+
+    major: int
+    mode: str
+
+    def converse(self, place: Place, operations: Sequence[Json]) -> Json:
+        """Perform the operations over one connection; see `conversation` for their shape."""
+        where = ["--url", place.url] if place.url else ["--stdio", json.dumps(place.argv)]
+        how = [str(install.FLEET / "npm"), str(self.major), self.mode]
+        return _ask(
+            [str(install.node()), str(HERE / "ts_client.mjs"), *how, *where, json.dumps(operations)], place.home
+        )
+
+
+@dataclass(frozen=True)
 class InspectorClient:
     """The MCP Inspector's command line, one connection for each request."""
 
@@ -58,6 +74,16 @@ class InspectorClient:
 
     def call(self, place: Place, tool: str, arguments: Json) -> Json:
         return self._request(place, "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments))
+
+    def list_offers(self, place: Place, kind: str) -> Json:
+        return self._request(place, f"{kind}/list")
+
+    def read(self, place: Place, uri: str) -> Json:
+        return self._request(place, "resources/read", "--uri", uri)
+
+    def get(self, place: Place, prompt: str, arguments: dict[str, str]) -> Json:
+        pairs = [f"{name}={value}" for name, value in arguments.items()]
+        return self._request(place, "prompts/get", "--prompt-name", prompt, "--prompt-args", *pairs)
 
     def _request(self, place: Place, method: str, *options: str) -> Json:
         where = [place.url, "--transport", "http"] if place.url else self._session_file(place)

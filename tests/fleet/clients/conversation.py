@@ -7,7 +7,10 @@ Standard library only: this module is imported inside the SDK environments, wher
 
 Operations: ``list`` every page of tools · ``call`` a tool, with an optional ``timeout_s`` · ``cancel`` a call as soon
 as it has reported progress · ``read_on``: call a tool, then read its kept result, each ``part`` where the answer before
-says to go on. A call that the server refuses is an outcome with ``error``, not a failure of the script.
+says to go on · ``offers``: every page of ``kind`` (resources, templates, prompts) · ``read`` a ``uri`` · ``get`` a
+``prompt`` · ``complete`` an ``argument`` of a ``ref`` · ``watch`` a ``uri``: call a tool until it is told of, then call
+the tool again · ``log``: the messages of ``level`` and above that a call to a tool makes; then call it again. What the
+server refuses is an outcome with ``error``, not a failure of the script.
 """
 
 import argparse
@@ -49,7 +52,7 @@ class RefusedError(Exception):
 
 
 class Session(Protocol):
-    """The three things asked of an SDK."""
+    """The things asked of an SDK."""
 
     def about(self) -> Json:
         """Negotiated protocol version and the server's name."""
@@ -59,6 +62,67 @@ class Session(Protocol):
 
     async def call(self, call: Call, on_progress: OnProgress) -> Json:
         """The result as it is on the wire; raises `RefusedError`."""
+
+    async def offers_page(self, kind: str, cursor: str | None) -> tuple[list[Json], str | None]:
+        """One page of resources, templates or prompts and the cursor of the next."""
+
+    async def read(self, uri: str) -> Json:
+        """What was read; raises `RefusedError`."""
+
+    async def get(self, prompt: str, arguments: dict[str, str]) -> Json:
+        """The prompt; raises `RefusedError`."""
+
+    async def complete(self, ref: Json, argument: dict[str, str]) -> Json:
+        """The values that would fit; raises `RefusedError`."""
+
+    def watching(self, uri: str) -> "AbstractAsyncContextManager[asyncio.Queue[str]]":
+        """The URIs of resources that changed, of those that are watched: this one."""
+
+    def logging(self, level: str) -> "AbstractAsyncContextManager[asyncio.Queue[Json]]":
+        """The log messages of this level and above."""
+
+
+async def list_offers(session: Session, operation: Json) -> Json:
+    offers, cursor = await session.offers_page(operation["kind"], None)
+    while cursor is not None:
+        page, cursor = await session.offers_page(operation["kind"], cursor)
+        offers = offers + page
+    return {"offers": offers}
+
+
+async def outcome_of(asking: Awaitable[Json]) -> Json:
+    try:
+        return {"result": await asking}
+    except RefusedError as refused:
+        return {"error": {"code": refused.code, "message": str(refused)}}
+
+
+async def read_resource(session: Session, operation: Json) -> Json:
+    return await outcome_of(session.read(operation["uri"]))
+
+
+async def get_prompt(session: Session, operation: Json) -> Json:
+    return await outcome_of(session.get(operation["prompt"], operation.get("arguments", {})))
+
+
+async def complete(session: Session, operation: Json) -> Json:
+    return await outcome_of(session.complete(operation["ref"], operation["argument"]))
+
+
+async def watch(session: Session, operation: Json) -> Json:
+    async with session.watching(operation["uri"]) as changed:
+        await call_tool(session, operation)
+        told = await asyncio.wait_for(changed.get(), 150)
+        await call_tool(session, operation)
+    return {"told": told}
+
+
+async def log(session: Session, operation: Json) -> Json:
+    async with session.logging(operation["level"]) as messages:
+        await call_tool(session, operation)
+        first = await asyncio.wait_for(messages.get(), 150)
+        await call_tool(session, operation)
+    return {"message": first}
 
 
 async def list_tools(session: Session, _operation: Json) -> Json:
@@ -112,6 +176,12 @@ OPERATIONS: dict[str, Callable[[Session, Json], Awaitable[Json]]] = {
     "call": call_tool,
     "cancel": cancel_call,
     "read_on": read_on,
+    "offers": list_offers,
+    "read": read_resource,
+    "get": get_prompt,
+    "complete": complete,
+    "watch": watch,
+    "log": log,
 }
 
 
