@@ -1,4 +1,5 @@
-"""Resources, prompts, subscriptions, completion and log messages of the reference server, for every client and door.
+"""Everything but the plain tools of the reference server, for every client at every door: resources, prompts,
+subscriptions, completion, log messages, and its questions.
 
 Each pair of door and client holds one conversation; the tests look at its parts. The server behind the gateway is of
 the handshake era, the clients of both.
@@ -22,9 +23,9 @@ Converse = Callable[[str, str], Json]
 
 DOORS = ("stdio", "http")
 CLIENTS = {
-    "sdk1": SdkClient(1, "legacy"),
-    "sdk2-legacy": SdkClient(2, "legacy"),
-    "sdk2-modern": SdkClient(2, "modern"),
+    "sdk1": SdkClient(1, "legacy", answers=True),
+    "sdk2-legacy": SdkClient(2, "legacy", answers=True),
+    "sdk2-modern": SdkClient(2, "modern", answers=True),
     "ts1": TypeScriptClient(1, "legacy"),
     "ts2-legacy": TypeScriptClient(2, "legacy"),
     "ts2-modern": TypeScriptClient(2, "modern"),
@@ -59,6 +60,9 @@ SCRIPT: dict[str, Json] = {
     "links": {"op": "call", "tool": "all__get-resource-links", "arguments": {"count": 2}},
     "watched": {"op": "watch", "uri": GUIDE, "tool": "all__toggle-subscriber-updates"},
     "logged": {"op": "log", "level": "debug", "tool": "all__toggle-simulated-logging"},
+    "elicited": {"op": "call", "tool": "all__trigger-elicitation-request"},
+    "sampled": {"op": "call", "tool": "all__trigger-sampling-request", "arguments": {"prompt": "Hi."}},
+    "rooted": {"op": "call", "tool": "all__get-roots-list"},
 }
 
 
@@ -151,6 +155,15 @@ def test_every_client_hears_what_the_server_logs(talk):
 
     assert message["level"] in LOG_LEVELS
     assert "message" in message["data"] or "subscribe" in message["data"].lower()
+
+
+def test_every_client_is_asked_what_the_server_asks(talk):
+    """A form, a sample and its roots, by a server that asks in the middle of a call; each in the way of its era."""
+    said = {name: str(talk[name]["result"]["content"]) for name in ("elicited", "sampled", "rooted")}
+
+    assert "Name: Ann" in said["elicited"]
+    assert "a sample" in said["sampled"]
+    assert "journey" in said["rooted"]
 
 
 @pytest.mark.parametrize("era", INSPECTORS)

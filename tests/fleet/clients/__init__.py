@@ -36,6 +36,8 @@ class SdkClient:
 
     major: int
     mode: str
+    answers: bool = False
+    """Whether it answers what servers ask."""
 
     def converse(self, place: Place, operations: Sequence[Json]) -> Json:
         """Perform the operations over one connection; see `conversation` for their shape."""
@@ -43,7 +45,8 @@ class SdkClient:
         script = HERE / f"sdk{self.major}_client.py"
         env = {**os.environ, "PYTHONPATH": str(HERE)}
         launcher = shared_launcher(servers.sdk_python(self.major), imports_of([script.read_text()]), env)
-        argv = [str(script), "--mode", self.mode, *where, json.dumps(operations)]
+        answers = ["--answers"] if self.answers else []
+        argv = [str(script), "--mode", self.mode, *where, *answers, json.dumps(operations)]
         return _understand(launcher.run(argv, timeout_s=TIMEOUT_S, cwd=place.home, env=homely(place.home)))
 
 

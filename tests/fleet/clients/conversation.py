@@ -32,6 +32,8 @@ class Target:
     argv: tuple[str, ...]
     url: str
     mode: str
+    answers: bool = False
+    """Whether the client answers what a server asks: with Ann's name, a sample and a root."""
 
 
 @dataclass(frozen=True)
@@ -192,9 +194,10 @@ def main(open_session: Callable[[Target], AbstractAsyncContextManager[Session]])
     place.add_argument("--stdio", type=json.loads, default=[])
     place.add_argument("--url", default="")
     parser.add_argument("--mode", choices=["legacy", "auto", "modern"], default="legacy")
+    parser.add_argument("--answers", action="store_true")
     parser.add_argument("operations", type=json.loads)
     options = parser.parse_args()
-    target = Target(tuple(options.stdio), options.url, options.mode)
+    target = Target(tuple(options.stdio), options.url, options.mode, options.answers)
     print(json.dumps(asyncio.run(_converse(open_session, target, options.operations))))
 
 

@@ -70,7 +70,7 @@ class Sdk1Session:
 
 
 class Heard:
-    """What the server says unasked."""
+    """What the server says unasked, and what it is answered."""
 
     def __init__(self) -> None:
         self.changed: asyncio.Queue[str] = asyncio.Queue()
@@ -78,6 +78,16 @@ class Heard:
 
     async def log(self, params: mcp.types.LoggingMessageNotificationParams) -> None:
         self.logged.put_nowait(_wire(params))
+
+    async def elicit(self, _context: Any, _params: Any) -> mcp.types.ElicitResult:
+        return mcp.types.ElicitResult(action="accept", content={"name": "Ann"})
+
+    async def sample(self, _context: Any, _params: Any) -> mcp.types.CreateMessageResult:
+        said = mcp.types.TextContent(type="text", text="a sample")
+        return mcp.types.CreateMessageResult(role="assistant", content=said, model="journey")
+
+    async def list_roots(self, _context: Any) -> mcp.types.ListRootsResult:
+        return mcp.types.ListRootsResult(roots=[mcp.types.Root(uri="file:///journey", name="journey")])
 
     async def hear(self, message: Any) -> None:
         said = getattr(message, "root", None)
@@ -88,7 +98,12 @@ class Heard:
 @asynccontextmanager
 async def open_session(target: Target) -> AsyncIterator[Sdk1Session]:
     heard = Heard()
-    callbacks = {"logging_callback": heard.log, "message_handler": heard.hear}
+    answers = {
+        "elicitation_callback": heard.elicit,
+        "sampling_callback": heard.sample,
+        "list_roots_callback": heard.list_roots,
+    }
+    callbacks = {"logging_callback": heard.log, "message_handler": heard.hear, **(answers if target.answers else {})}
     try:
         async with _transport(target) as (read, write, *_), mcp.ClientSession(read, write, **callbacks) as session:
             yield Sdk1Session(session, await session.initialize(), heard)

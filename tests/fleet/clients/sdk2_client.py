@@ -72,7 +72,7 @@ class Sdk2Session:
 
 
 class Heard:
-    """What the server says unasked."""
+    """What the server says unasked, and what it is answered."""
 
     def __init__(self) -> None:
         self.changed: asyncio.Queue[str] = asyncio.Queue()
@@ -80,6 +80,16 @@ class Heard:
 
     async def log(self, params: Any) -> None:
         self.logged.put_nowait(_wire(params))
+
+    async def elicit(self, _context: Any, _params: Any) -> mcp.types.ElicitResult:
+        return mcp.types.ElicitResult(action="accept", content={"name": "Ann"})
+
+    async def sample(self, _context: Any, _params: Any) -> mcp.types.CreateMessageResult:
+        said = mcp.types.TextContent(type="text", text="a sample")
+        return mcp.types.CreateMessageResult(role="assistant", content=said, model="journey")
+
+    async def list_roots(self, _context: Any) -> mcp.types.ListRootsResult:
+        return mcp.types.ListRootsResult(roots=[mcp.types.Root(uri="file:///journey", name="journey")])
 
     async def hear(self, message: Any) -> None:
         if isinstance(message, mcp.types.ResourceUpdatedNotification):
@@ -93,7 +103,13 @@ class Heard:
 @asynccontextmanager
 async def open_session(target: Target) -> AsyncIterator[Sdk2Session]:
     heard = Heard()
+    answers = {
+        "elicitation_callback": heard.elicit,
+        "sampling_callback": heard.sample,
+        "list_roots_callback": heard.list_roots,
+    }
     hearing = {"logging_callback": heard.log, "message_handler": heard.hear, "log_level": "debug"}
+    hearing |= answers if target.answers else {}
     async with mcp.Client(_server(target), mode=MODES[target.mode], read_timeout_seconds=60, **hearing) as client:
         yield Sdk2Session(client, heard)
 

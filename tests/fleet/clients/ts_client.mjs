@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url';
 const [packages, major, mode, way, where, operations] = process.argv.slice(2);
 const require = createRequire(`${packages}/package.json`);
 const load = async (name) => await import(pathToFileURL(require.resolve(name)));
+const ABLE = { elicitation: {}, sampling: {}, roots: {} };
 const WAIT_MS = 150_000;
 
 async function sdk() {
@@ -23,6 +24,7 @@ async function sdk() {
       ...(await load(`${base}/client/streamableHttp.js`)),
       updated: schemas.ResourceUpdatedNotificationSchema,
       logged: schemas.LoggingMessageNotificationSchema,
+      asked: [schemas.ElicitRequestSchema, schemas.CreateMessageRequestSchema, schemas.ListRootsRequestSchema],
     };
   }
   return {
@@ -30,6 +32,7 @@ async function sdk() {
     ...(await load('@modelcontextprotocol/client/stdio')),
     updated: 'notifications/resources/updated',
     logged: 'notifications/message',
+    asked: ['elicitation/create', 'sampling/createMessage', 'roots/list'],
   };
 }
 
@@ -72,7 +75,13 @@ class Session {
     this.logged = new Queue();
   }
 
-  hear({ updated, logged }) {
+  hear({ updated, logged, asked }) {
+    const answers = [
+      { action: 'accept', content: { name: 'Ann' } },
+      { role: 'assistant', model: 'journey', content: { type: 'text', text: 'a sample' } },
+      { roots: [{ uri: 'file:///journey', name: 'journey' }] },
+    ];
+    asked.forEach((kind, index) => this.client.setRequestHandler(kind, () => answers[index]));
     this.client.setNotificationHandler(updated, (note) => this.changed.put(note.params.uri));
     this.client.setNotificationHandler(logged, (note) => this.logged.put(note.params));
   }
@@ -129,7 +138,7 @@ class Session {
 const kit = await sdk();
 const isModern = mode === 'modern';
 const negotiation = major === '2' ? { versionNegotiation: { mode: isModern ? { pin: '2026-07-28' } : 'legacy' } } : {};
-const client = new kit.Client({ name: 'journey', version: '1' }, { capabilities: {}, ...negotiation });
+const client = new kit.Client({ name: 'journey', version: '1' }, { capabilities: ABLE, ...negotiation });
 const session = new Session(client, isModern);
 session.hear(kit);
 const [command, ...args] = way === '--stdio' ? JSON.parse(where) : [];
