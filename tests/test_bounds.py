@@ -37,6 +37,9 @@ BOUNDS = {
     },
     "catalog/pins.py": {
         "PINS_MAX": 2500,
+        "APPS_MAX": 100,
+        "APP_TEXT_MAX": 32_768,
+        "_SEEN_OF_APP": ("mimeType", "text", "blob", "_meta"),
         "_UNSEEN": {"_meta"},
         "_TEXTS": {"description", "title"},
         "_SETS": {"enum", "required", "type"},

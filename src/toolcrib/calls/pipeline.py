@@ -13,7 +13,7 @@ Step = Callable[[Request], Awaitable[Result]]
 class Subject:
     """What a chain of layers is built for: an offer, the name it is exposed under, and what is asked of it."""
 
-    __slots__ = ("kind", "name", "offer", "reach", "renew", "server")
+    __slots__ = ("kind", "name", "offer", "reach", "renew", "server", "settle")
 
     def __init__(
         self,
@@ -28,6 +28,8 @@ class Subject:
         self.reach = reach or Reach(name, server or NATIVE, offer.security_level, offer.capabilities)
         self.renew = renew
         """Has its server asked for what it offers again, in the background, if the last answer is too old."""
+        self.settle: Callable[[Result], None] | None = None
+        """Compares what it gives with what was accepted of it, and raises if that is something else; for apps."""
 
     @property
     def key(self) -> str:

@@ -17,6 +17,7 @@ from toolcrib.config.lock import Pin, Record
 from toolcrib.config.manifest import LISTED_IN_MANIFEST
 from toolcrib.config.model import ServerConfig, identity_hash
 from toolcrib.core.kinds import HoldReason, PinMode
+from toolcrib.core.offers import OfferKind, offer_key
 
 PINS_MAX = 2_500
 """Of one server, unless a person accepts more: one that never lists the same would fill the lock without end. No pin is
@@ -146,7 +147,13 @@ def held_tools(record: Record, how: Comparison) -> dict[str, HoldReason]:
         case _:
             assert_never(how.mode)
     found = {name: _why_held(record.pins.get(name), unpinned, how) for name in by_key(record)}
-    return {name: reason for name, reason in found.items() if reason is not None}
+    return {_held_as(name, found): reason for name, reason in found.items() if reason is not None}
+
+
+def _held_as(name: str, known: Mapping[str, object]) -> str:
+    """An app is held by the resource it is read by, if that is listed."""
+    resource = offer_key(OfferKind.RESOURCE, name.removeprefix(_APP))
+    return resource if name.startswith(_APP) and resource in known else name
 
 
 def why_barred(server: ServerConfig, record: Record, others: Mapping[str, Record]) -> HoldReason | None:
@@ -188,10 +195,59 @@ class FieldTrust:
 NO_TRUST = FieldTrust()
 
 
+APP_SCHEME = "ui://"
+APPS_MAX = 100
+"""Of one server; it could make up others without end."""
+APP_TEXT_MAX = 32_768
+"""Characters of an app that are kept to be compared by people; its hash is of all of it."""
+_APP = "app "
+
+
+def app_key(uri: str) -> str:
+    """The key of what a server gives for an app, beside the key of the resource that it is read by."""
+    return f"{_APP}{uri}"
+
+
+def apps_of(record: Record) -> dict[str, Definition]:
+    """What is known of a server's apps, by key."""
+    return {key: shown for key, shown in record.others.items() if key.startswith(_APP)}
+
+
+def app_definition(contents: Sequence[Any]) -> Definition:
+    """What a person is shown of an app, and what its pin is of: the page, its type, and what it may reach."""
+    parts = [{key: one.get(key) for key in _SEEN_OF_APP} for one in contents if isinstance(one, Mapping)]
+    whole = msgspec.json.encode(parts, order="sorted")
+    text = "\n".join(str(one["text"]) for one in parts if one["text"] is not None)
+    return {
+        "mimeType": ", ".join(str(one["mimeType"]) for one in parts),
+        "meta": [one["_meta"] for one in parts if one["_meta"] is not None],
+        "bytes": len(whole),
+        "sha256": hashlib.sha256(whole).hexdigest(),
+        "text": text[:APP_TEXT_MAX].splitlines(),
+    }
+
+
+_SEEN_OF_APP = ("mimeType", "text", "blob", "_meta")
+
+
+def settle_app(record: Record, uri: str, shown: Definition, how: Comparison) -> Record | None:
+    """The record after an app was read: pinned at first sight, held if it is another than was accepted; ``None`` where
+    a server has too many to pin one more."""
+    key = app_key(uri)
+    known, pin = apps_of(record), record.pins.get(key)
+    if pin is None and (len(known) >= APPS_MAX or len(record.pins) >= PINS_MAX):
+        return None
+    alone = Record(record.server, pins={} if pin is None else {key: pin}, others=known)
+    others = {**record.others, key: shown}
+    return replace(record, others=others, pins={**record.pins, **settle(alone, {key: shown}, how)})
+
+
 def accept(record: Record, names: Sequence[str], how: Comparison, trust: FieldTrust = NO_TRUST) -> Record:
     """The record with these tools accepted as they are now; what does not count in them stays so, unless ``trust``
     says otherwise."""
     tools = by_key(record)
+    apps = [app_key(name.partition(" ")[2]) for name in names]  # whoever accepts a resource accepts the app in it
+    names = [*names, *(key for key in apps if key in tools)]
     accepted = {name: _accepted(record.pins.get(name), tools[name], how, trust) for name in names if name in tools}
     return replace(record, pins={**record.pins, **accepted})
 

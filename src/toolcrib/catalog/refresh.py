@@ -1,6 +1,7 @@
 """Discovery: when each server is asked for its tools; one request at a time per server."""
 
 import asyncio
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,17 +9,19 @@ from functools import partial
 from typing import cast
 
 from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_record
-from toolcrib.catalog.pins import NO_TRUST, FieldTrust, is_alike
+from toolcrib.catalog.pins import NO_TRUST, FieldTrust, app_definition, app_key, apps_of, is_alike, settle_app
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
 from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
-from toolcrib.core.errors import CallTimeout, InternalError, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import CallTimeout, InternalError, PermissionDenied, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, PinMode
-from toolcrib.core.offers import to_mcp
+from toolcrib.core.names import join_name
+from toolcrib.core.offers import OfferKind, offer_key, to_mcp
+from toolcrib.core.requests import Result
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
 
@@ -230,7 +233,7 @@ class Refresher:
 
     async def _note_success(self, shelf: ServerShelf, listing: Listing) -> Record:
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
-        others = {offer.key: to_mcp(offer) for offer in listing.others}
+        others = {**apps_of(shelf.record), **{offer.key: to_mcp(offer) for offer in listing.others}}
         if listing.instructions:
             others[INSTRUCTIONS] = {"description": listing.instructions}
         by_key = {tool.name: shown for tool, shown in zip(listing.tools, definitions, strict=True)} | others
@@ -272,6 +275,26 @@ class Refresher:
         await self.quarantine.accept(self.shelves[server], list(names), self._store.records, trust)
         self._store.tell(server)
         self._on_update(server)
+
+    def settle_app(self, shelf: ServerShelf, uri: str, result: Result) -> None:
+        """Compare an app that was read with its pin; ``PermissionDenied`` if it is not what was accepted."""
+        contents, how = result.mcp.get("contents"), self.quarantine.comparison(shelf)
+        if how.mode is PinMode.OFF or not isinstance(contents, list):
+            return
+        before, name = shelf.record, join_name(shelf.config.name, uri)
+        record = settle_app(before, uri, app_definition(contents), how)
+        if record is None:
+            raise PermissionDenied(f"{name} is not passed on: its server has shown too many apps to pin them all.")
+        if record != before:
+            shelf.record = record
+            if self.quarantine.hold(shelf):
+                self._on_update(shelf.config.name)
+            self._store.store_soon(shelf, how)
+        is_listed = (key := offer_key(OfferKind.RESOURCE, uri)) in shelf.record.others
+        if reason := shelf.held.get(key if is_listed else app_key(uri)):
+            named = shlex.quote(offer_key(OfferKind.RESOURCE, name)) if is_listed else shelf.config.name
+            hint = f"A person must look at it (`toolcrib diff {named}`) and accept it (`toolcrib approve {named}`)."
+            raise PermissionDenied(f"The app {name} is in quarantine: {reason}.", hint=hint)
 
     async def known_records(self) -> dict[str, Record]:
         """What is stored of all servers; where something is still on its way into the store, what is known here."""

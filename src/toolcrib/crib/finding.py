@@ -12,6 +12,7 @@ from toolcrib.calls.pipeline import Subject
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.merge import configured_view, native_view
+from toolcrib.catalog.pins import APP_SCHEME
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.config.rules import is_stricter_policy
@@ -103,7 +104,10 @@ class Finder:
         """The offer that a chain of layers is to be built for."""
         shelf = self._fresh.shelves.get(route.server)
         renew = None if shelf is None else partial(self._fresh.renew_if_stale, shelf)
-        return Subject(route.name, route.server, route.offer, route.reach, renew, kind)
+        subject, uri = Subject(route.name, route.server, route.offer, route.reach, renew, kind), route.offer.name
+        if shelf is not None and kind is RequestKind.READ and uri.startswith(APP_SCHEME):
+            subject.settle = partial(self._fresh.settle_app, shelf, uri)
+        return subject
 
     async def _search(self, call: Request) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""

@@ -15,7 +15,7 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.disorder import UNTRUSTED, has_field
 from toolcrib.catalog.entries import server_health
-from toolcrib.catalog.pins import FieldTrust, by_key
+from toolcrib.catalog.pins import FieldTrust, apps_of, by_key
 from toolcrib.catalog.records import RecordStore, ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.supply import Supply
@@ -230,13 +230,20 @@ class Servers:
                 raise UnknownTool(name, known=list(held) or list(routes))
         wanted = [route for key, route in held.items() if key in keys.values() or route.server in names]
         barred = [name for name in names if name in self.shelves and self.shelves[name].barred]
-        for server in sorted({*barred, *(route.server for route in wanted)}):
+        apps = {name: self._held_apps(name) for name in names}  # those that no list contains have no other name
+        unlisted = [name for name in names if apps[name]]
+        for server in sorted({*barred, *unlisted, *(route.server for route in wanted)}):
             accepted = [route for route in wanted if route.server == server]
             for tool in [route.reach.key for route in accepted] or [""]:
                 await self._parts.log.commit(AuditEntry("pin", tool, server, by.id, by.kind, decision="accepted"))
             still()
-            await self.fresh.accept(server, [route.offer.key for route in accepted])
-        return [*barred, *(route.reach.key for route in wanted)]
+            await self.fresh.accept(server, [*(route.offer.key for route in accepted), *apps.get(server, ())])
+        read = [join_name(name, key.partition(" ")[2]) for name in unlisted for key in apps[name]]
+        return [*barred, *read, *(route.reach.key for route in wanted)]
+
+    def _held_apps(self, server: str) -> list[str]:
+        shelf = self.shelves.get(server)
+        return [] if shelf is None else [key for key in apps_of(shelf.record) if key in shelf.held]
 
     async def trust(
         self, name: str, trust: FieldTrust, *, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None

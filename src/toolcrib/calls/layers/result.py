@@ -1,4 +1,6 @@
-"""Result: structured content must fit the output schema that the tool itself declared."""
+"""Result: structured content must fit the output schema that the tool itself declared, an app what was accepted."""
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -17,6 +19,18 @@ CARRIED_OUT = "The call was carried out; the fault is the tool's."
 _encode = msgspec.json.Encoder().encode
 
 
+def _settled(settle: Callable[[Result], None], following: Step) -> Step:
+    """What is pinned by what it gives, not only by what is said of it, must still be that."""
+
+    async def step(call: Request) -> Result:
+        outcome = await following(call)
+        if outcome.error is None and not outcome.asks_back:
+            settle(outcome)
+        return outcome
+
+    return step
+
+
 def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
     """Tools without an output schema pass untouched.
 
@@ -26,6 +40,8 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         schema = subject.offer.output_schema
+        if subject.settle is not None:
+            return _settled(subject.settle, following)
         if schema is None:
             return following
         check = compile_check(schema)

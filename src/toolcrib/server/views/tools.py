@@ -13,7 +13,7 @@ from toolcrib.catalog.catalog import Route, signature_of
 from toolcrib.catalog.disorder import different_fields
 from toolcrib.catalog.entries import ToolEntry, tool_entry
 from toolcrib.catalog.explain import Explanation, ToolVerdict
-from toolcrib.catalog.pins import by_key, fingerprint, pinned_hash
+from toolcrib.catalog.pins import app_key, by_key, fingerprint, pinned_hash
 from toolcrib.catalog.search import RankedTool
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
 from toolcrib.core.kinds import Policy
@@ -227,9 +227,12 @@ class Approved(View):
 
 def change_of(crib: Crib, route: Route) -> PinChange:
     """What was accepted of a tool in quarantine, what it is now, and the word that says one has seen that."""
-    pin = crib.shelves[route.server].record.pins.get(route.offer.key)
-    now = definition_now(crib, route)
+    record = crib.shelves[route.server].record
+    pin, now = record.pins.get(route.offer.key), definition_now(crib, route)
     before = None if pin is None else dict(pin.definition) if pin.definition is not None else now
+    app = record.pins.get(app_key(route.original_name))
+    if before is not None and app is not None and "app" in now:
+        before = {**before, "app": app.definition or now["app"]}
     return PinChange(
         name=route.reach.key,
         kind=route.offer.kind,
@@ -250,8 +253,10 @@ def changed_fields(change: PinChange) -> list[str]:
 
 
 def definition_now(crib: Crib, route: Route) -> dict[str, Any]:
-    """An offer as its server shows it now."""
-    return dict(by_key(crib.shelves[route.server].record).get(route.offer.key) or to_mcp(route.offer))
+    """An offer as its server shows it now, with the app in it where one was read."""
+    known = by_key(crib.shelves[route.server].record)
+    shown, app = dict(known.get(route.offer.key) or to_mcp(route.offer)), known.get(app_key(route.original_name))
+    return shown if app is None or route.offer.kind is OfferKind.TOOL else {**shown, "app": app}
 
 
 def _seen(crib: Crib, route: Route) -> str:
