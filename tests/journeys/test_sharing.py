@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet import install
+from tests.fleet import install, servers
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.gateway import serving
 from tests.fleet.running import accepts_connections, free_port, running
 
 import toolcrib
 from toolcrib.core.access import EVERYTHING, Caller
+from toolcrib.testing import RecordingChannel
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet
 
@@ -111,6 +112,46 @@ async def test_a_client_with_a_thousand_sessions_gets_a_handful_of_processes(tmp
         refused = {result.error.code for result in results if result.error is not None}
         assert (sum(result.success for result in results), refused) == (6, {"TOOL_RATE_LIMITED"})
         assert len(diary.read_text().split()) == 1 + 6 + 1
+
+
+class Asked(RecordingChannel):
+    """A client that can be asked, and hears of progress."""
+
+    def __init__(self) -> None:
+        answers = {"elicitation/create": {"action": "decline"}}
+        super().__init__(answers, capabilities={"elicitation": {"form": {}}}, wants_progress=True)
+        self.is_running = asyncio.Event()
+
+    def notify(self, method: str, params: bytes) -> None:
+        super().notify(method, params)
+        self.is_running.set()
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_a_question_reaches_the_one_it_is_for_however_many_use_the_server(kind, fleet, tmp_path):
+    """Over a pipe nobody is asked while two share it; then it is known that it asks, and each has a process.
+
+    Over HTTP the question comes on the stream of its call.
+    """
+    with servers.everything_over_http() if kind == "http" else contextlib.nullcontext(servers.everything()) as server:
+        path = servers.write_config(tmp_path / "servers.json", {"srv": server})
+        for round_ in ("first", "second"):
+            async with toolcrib.open_crib(path) as crib:
+                await crib.tools(grace_s=60)
+                ann, ben = Asked(), Asked()
+                working = asyncio.create_task(
+                    crib.call(
+                        "srv__trigger-long-running-operation", {"duration": 60, "steps": 600}, caller=BEN, channel=ben
+                    )
+                )
+                await ben.is_running.wait()
+                await crib.call("srv__trigger-elicitation-request", caller=ANN, channel=ann)
+                working.cancel()
+                share = crib.shelves["srv"].source.status().share
+
+            is_blind = (kind, round_) == ("stdio", "first")
+            assert ([method for method, _ in ann.asked], ben.asked) == ([] if is_blind else ["elicitation/create"], [])
+            assert share == ("session" if kind == "stdio" else "all")
 
 
 class Pages(BaseHTTPRequestHandler):

@@ -439,6 +439,10 @@ class CribSource:
         """Have ``listener`` called when the catalogue changed."""
         self._forget.append(self._crib.on_change(listener))
 
+    def end_session(self, session: str) -> None:
+        """A client's session is over, for the other Crib, too."""
+        self._crib.end_session(session)
+
     async def close(self) -> None:
         """Tell the other Crib no more."""
         while self._forget:

@@ -130,7 +130,10 @@ class AttachedSource:
         return MAIN_LANE
 
     def end_session(self, session: str) -> None:
-        """Nothing: it keeps nothing for a session that toolcrib knows of."""
+        """Tell the source, if it wants to know; a Crib inside this one does."""
+        end = getattr(self._source, "end_session", None)
+        if callable(end):
+            end(session)
 
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Nothing: it knows whose call it asks in."""
