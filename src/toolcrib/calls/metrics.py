@@ -203,6 +203,8 @@ def _catalogue(health: CribHealth) -> Iterator[Iterator[str]]:
     restarts = [("", {"server": name}, server.restarts) for name, server in servers.items()]
     sizes = [("", {"kind": kind}, float(getattr(health.tools, kind))) for kind in ("native", "mcp")]
     yield _family("toolcrib_server_up", "gauge", "Whether a server can be used.", ups)
+    lanes = [("", {"server": name}, server.lanes) for name, server in servers.items()]
+    yield _family("toolcrib_server_lanes", "gauge", "Processes or sessions of a server that not all share.", lanes)
     yield _family("toolcrib_server_restarts", "counter", "How often a server was started again.", restarts)
     parts = [("", {"part": name}, float(state == "ok")) for name, state in health.parts.items()]
     yield _family("toolcrib_part_up", "gauge", "Whether a part that is needed besides servers can be used.", parts)

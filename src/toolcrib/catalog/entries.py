@@ -80,6 +80,8 @@ def server_health(shelf: ServerShelf, breaker: str, retry_after_s: float) -> Ser
         breaker=breaker,
         retry_after_seconds=retry_after_s,
         isolation=status.isolation,
+        share=status.share,
+        lanes=len(status.lanes),
     )
 
 

@@ -12,6 +12,7 @@ from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.model import RELAYABLE, ServerConfig
 from toolcrib.config.sections import SecurityConfig
+from toolcrib.config.sharing import sharing_of, sharing_words
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import InvalidName, nearest
 from toolcrib.core.kinds import DiscoveryStatus, EraChoice
@@ -106,6 +107,7 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
         *([f"Rules and the audit log know it as {route.reach.name}, clients as {route.uri}."] if is_resource else []),
         f"It was last discovered at {record.last_discovery or 'never'}, protocol {record.era or 'unknown'}.",
         *_spoken_to(shelf),
+        sharing_words(shelf.config, sharing_of(shelf.config, asks=record.asks)),
         *resembles,
     ]
     if route.tool.renames:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.kinds import AUTO, Share
@@ -28,6 +28,21 @@ def sharing_of(server: ServerConfig, *, asks: bool = False) -> Sharing:
     if asks:
         return Sharing(Share.SESSION, "it asked a question while several callers shared it")
     return Sharing(Share.ALL, "nothing is known that speaks against it")
+
+
+def sharing_words(server: ServerConfig, sharing: Sharing) -> str:
+    """The same as a sentence."""
+    what = "process" if server.url is None else "session"
+    match sharing.share:
+        case Share.ALL:
+            who = f"All callers share one {what} of its server"
+        case Share.USER:
+            who = f"Each caller has a {what} of its server of their own"
+        case Share.SESSION:
+            who = f"Each session of a client has a {what} of its server of its own"
+        case _:
+            assert_never(sharing.share)
+    return f"{who}: {sharing.reason}."
 
 
 def lanes_of(server: ServerConfig) -> int:

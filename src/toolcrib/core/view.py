@@ -30,6 +30,10 @@ class ServerHealth(View):
     retry_after_seconds: float
     """How long its breaker still keeps calls away."""
     isolation: str
+    share: str = "all"
+    """Who shares one process or session of it: `all`, `user` or `session`."""
+    lanes: int = 0
+    """How many of its processes or sessions not all callers share."""
 
 
 class ToolCounts(View):

@@ -317,12 +317,17 @@ class SourceMaker:
         """Where calls go that do not share the server's process or session; none is opened yet."""
 
         def make(ready: Ready) -> Supervisor:
-            async def dial_when_ready(events: LinkEvents) -> Link:
-                await ready()
-                return await dial(events)
+            def once_ready(dial: Dial) -> Dial:
+                async def dial_then(events: LinkEvents) -> Link:
+                    await ready()
+                    return await dial(events)
 
+                return dial_then
+
+            other = None if settings.fallback is None else once_ready(settings.fallback)
             # who closes lanes that idle is their owner, who has to forget them, too
-            return Supervisor(server.name, dial_when_ready, offer, replace(settings, idle_timeout_s=0), self._emit)
+            own = replace(settings, idle_timeout_s=0, fallback=other)
+            return Supervisor(server.name, once_ready(dial), offer, own, self._emit)
 
         return Lanes(server, make)
 

@@ -14,7 +14,7 @@ from toolcrib.config.edit import add_server, remove_server, set_enabled
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.secrets import looks_secret
-from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.kinds import DiscoveryStatus, Share
 from toolcrib.core.names import check_server_name
 from toolcrib.project.project import edit_file, file_of, project_file
 from toolcrib.schema.text import printable
@@ -27,6 +27,7 @@ COLUMNS = (
     Column("SERVER", styles=("bold",)),
     Column("STATE", coloured=STATE_STYLES),
     Column("TOOLS", right=True),
+    Column("SHARE"),
     Column("LAST ASKED"),
     Column("RUNS", flexible=True),
 )
@@ -42,8 +43,11 @@ async def run_ls(options: Options, console: Console) -> None:
     if options.json:
         console.print_json(views)
     elif views:
-        rows = [(v.name, v.state, str(v.tools), v.last_discovered or "never", v.runs or "") for v in views]
+        rows = [(v.name, v.state, str(v.tools), v.share, v.last_discovered or "never", v.runs or "") for v in views]
         print_table(console, COLUMNS, rows)
+        for view in views:
+            if view.share is not Share.ALL:
+                console.say(f"{view.name}: a lane for each {view.share}; {view.share_reason}.")
         say_errors(console, views)
     else:
         console.say("No server is configured. Add one: toolcrib servers add NAME -- command args…")

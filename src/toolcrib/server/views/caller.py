@@ -322,7 +322,7 @@ class CallerView:
         """What went wrong quotes what a server wrote and where it is; that is for operators, as its log is."""
         if self.is_operator:
             return view
-        return structs.replace(view, runs=None, origin=None, error=None, problems=[], held=[])
+        return structs.replace(view, runs=None, origin=None, error=None, problems=[], held=[], lanes=[])
 
     def _shown_health(self, health: ServerHealth) -> ServerHealth:
         return health if self.is_operator else structs.replace(health, error="")

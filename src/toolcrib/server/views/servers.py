@@ -11,12 +11,27 @@ from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.secrets import masked, shown_args, shown_url
+from toolcrib.config.sharing import lanes_of, sharing_of
 from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.config.values import as_written
-from toolcrib.core.kinds import DiscoveryStatus, ServerState
+from toolcrib.core.kinds import DiscoveryStatus, LinkState, ServerState, Share
 from toolcrib.core.names import is_own
+from toolcrib.core.source import LaneStatus
 from toolcrib.core.view import ServerHealth, View
 from toolcrib.crib.crib import Crib
+
+
+class LaneView(View):
+    """A process of a server, or a session with it, that not all callers share."""
+
+    caller: str
+    session: str | None
+    """Tells the sessions of one caller apart; it is not their id."""
+    state: LinkState
+    pid: int | None
+    restarts: int
+    idle_seconds: float
+    error: str | None
 
 
 class ServerView(View):
@@ -42,6 +57,15 @@ class ServerView(View):
     held: list[str]
     """Its tools in quarantine."""
     era: str | None
+    share: Share
+    """Who shares one process of it, or one session with it."""
+    share_reason: str
+    lanes: list[LaneView]
+    """Those that are open; only for operators."""
+    lanes_max: int
+    """How many there may be at once; zero where all share one."""
+    memory_bytes: int | None
+    """What its processes that are open may use together, where `memory` limits each of them."""
 
 
 class ServerList(View):
@@ -116,7 +140,27 @@ def _view(
         problems=list(record.problems),
         held=sorted(route.name for route in routes if route.held),
         era=record.era or None,
+        **_sharing(server, record, shelf),
     )
+
+
+def _sharing(server: ServerConfig, record: Record, shelf: ServerShelf | None) -> dict[str, Any]:
+    """Who shares a server, and who has what of it now."""
+    sharing, status = sharing_of(server, asks=record.asks), shelf.source.status() if shelf is not None else None
+    lanes = [_lane(lane) for lane in status.lanes] if status is not None else []
+    running = len(lanes) + (status is not None and status.pid is not None)
+    return {
+        "share": sharing.share,
+        "share_reason": sharing.reason,
+        "lanes": lanes,
+        "lanes_max": 0 if sharing.share is Share.ALL else lanes_of(server),
+        "memory_bytes": server.memory_bytes * running if server.memory_bytes else None,
+    }
+
+
+def _lane(lane: LaneStatus) -> LaneView:
+    known = lane.session or None, lane.state, lane.pid, lane.restarts
+    return LaneView(lane.caller, *known, idle_seconds=round(lane.idle_s, 1), error=lane.error or None)
 
 
 def state_of(shelf: ServerShelf) -> ServerState:
