@@ -84,6 +84,7 @@ def test_servers_catalogue_log_and_process_are_told():
         ("process_start_time_seconds",): 1_700_000_000.25,
         ("toolcrib_calls_in_flight",): 0,
         ("toolcrib_server_up", "files"): 1,
+        ("toolcrib_server_lanes", "files"): 0,
         ("toolcrib_server_restarts_total", "files"): 2,
         ("toolcrib_part_up", "audit"): 1,
         ("toolcrib_healthy",): 1,

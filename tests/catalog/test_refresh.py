@@ -10,7 +10,7 @@ from toolcrib.catalog import records as storing
 from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
-from toolcrib.config.lock import Record
+from toolcrib.config.lock import Record, read_record, write_record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, SourceUnavailable, StoreUnavailable
@@ -377,6 +377,23 @@ async def test_what_was_found_for_another_configuration_counts_for_nothing(fresh
     stored = (await fresh.records.read())["files"]
     assert (stored.status, stored.tools) == ("failed", ())
     assert fresh.put(FakeSource("files"), stored).is_known is False
+
+
+async def test_that_a_server_asks_is_remembered_and_outlives_later_discoveries(fresh):
+    """Also in the next run, until it is another server."""
+    source = FakeSource("files", ["read"])
+    fresh.put(source, found(source))
+    source.told_asking()
+    await fresh.refresher.refresh(["files"])
+    stored = (await fresh.records.read())["files"]
+
+    again, other = FakeSource("files", ["read"]), FakeSource("files", ["read"])
+    later = fresh.put(again, stored)
+    moved = fresh.put(other, stored, args=("--other",))
+
+    assert (stored.asks, later.record.asks, moved.record.asks) == (True, True, False)
+    assert (again.adopted.asks, other.adopted) == (True, None)
+    assert read_record("files", write_record(stored)).asks
 
 
 async def test_a_failure_of_an_earlier_run_leaves_its_tools_usable(fresh):

@@ -256,7 +256,7 @@ class Refresher:
             entry=shelf.record.entry or shelf.config.entry,
             others=others,
             features=listing.features,
-            asks=listing.asks,
+            asks=listing.asks or shelf.record.asks,
         )
         if not is_same:  # else what was made of the old ones need not be made again
             shelf.tools, shelf.others, shelf.is_known = listing.tools, listing.others, True

@@ -385,3 +385,23 @@ def test_a_failure_is_news_to_a_try_and_to_whoever_began_since_the_last_one(is_t
     watch.judge(Request("files__read", "read", {}), error, began, is_try=is_try)
 
     assert watch.breaker.round - before == is_counted
+
+
+async def test_what_goes_wrong_in_a_lane_keeps_nobody_else_away():
+    """Another caller's process of the same server may do well; a try of an open breaker ends all the same."""
+    bench = Bench()
+
+    def fail_in_lane(call: Request) -> SourceUnavailable:
+        call.context.is_in_lane = True
+        return GONE
+
+    for _ in range(10):
+        await bench.call(fail_in_lane)
+    in_lane = bench.state
+    await bench.open()
+    bench.clock.advance(60.0)
+    await bench.call(fail_in_lane)
+
+    assert in_lane == "closed"
+    assert isinstance(await bench.call(), Result)
+    assert bench.state == "closed"

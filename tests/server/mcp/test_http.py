@@ -208,6 +208,7 @@ async def test_a_session_ends_when_its_client_says_so():
 
         assert (ended.status, after.status, again.status, (await running).status) == (204, 404, 404, 202)
         assert (await stream.event()) is None
+        assert slow.ended == [client.session["mcp_session_id"]]
 
 
 async def test_sessions_are_kept_apart():

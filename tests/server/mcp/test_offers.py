@@ -13,7 +13,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import ProfileConfig, SecurityConfig
 from toolcrib.core.access import LOCAL_USER, Caller, Grants
 from toolcrib.core.errors import RemoteError, SourceUnavailable
-from toolcrib.core.kinds import Policy
+from toolcrib.core.kinds import Policy, Share
 from toolcrib.core.offers import OfferKind, Resource, ResourceTemplate, SecurityLevel, Tool, other_from_mcp
 from toolcrib.core.requests import Result
 from toolcrib.crib.window import ProfileSettings, ProfileView
@@ -94,6 +94,55 @@ async def test_a_listed_resource_and_one_of_a_template_are_read(asker):
         {"contents": [{"uri": "memo://lib/about", "text": "A"}], **hints},
         {"contents": [{"uri": "memo://lib/notes/7", "text": "7"}], **hints},
     ]
+
+
+async def test_what_changes_in_one_clients_lane_is_no_news_for_another():
+    """Where each session has a process of its own, each is watched there, and let go of when the client leaves."""
+    source = library()
+    source.share = Share.SESSION
+    async with opened(source) as made:
+        await made.crib.current()
+        clients = [Client(made), Client(made)]
+        for client in clients:
+            await client.hello()
+            await client.ask(1, "resources/subscribe", {"uri": "memo://lib/about"})
+        first, second = source.watched_in
+        source.update("memo://about", first)
+        source.update("memo://about")
+        told = await clients[0].read()
+        quiet = [client.out.lines.empty() for client in clients]
+        await clients[1].door.close()
+        left = list(source.ended)
+        while source.watched_in[second]:
+            await asyncio.sleep(0)
+        await clients[0].door.close()
+
+    assert (told["params"], quiet) == ({"uri": "memo://lib/about"}, [True, True])
+    assert (first.caller, second.caller, first.session != second.session) == ("local", "local", True)
+    assert (left, source.ended) == ([second.session], [second.session, first.session])
+
+
+async def test_what_is_watched_moves_with_a_server_that_is_started_anew():
+    """To the lanes that its callers have there."""
+    source = library()
+    async with opened(source) as made:
+        await made.crib.current()
+        client = Client(made)
+        await client.hello()
+        await client.ask(1, "resources/subscribe", {"uri": "memo://lib/about"})
+        source.share = Share.SESSION
+        made.crib.subscriptions._sources.clear()  # as if it were another source
+        made.crib.subscriptions.follow()
+        while len(source.watched_in) < 2:
+            await asyncio.sleep(0)
+        main, own = source.watched_in
+        source.update("memo://about", main)
+        source.update("memo://about", own)
+        await client.read()
+        quiet = client.out.lines.empty()
+        await client.door.close()
+
+    assert (own.caller, quiet) == ("local", True)
 
 
 @pytest.mark.parametrize("uri", ["memo://lib/none", "memo://nobody/about", "memo://about", "lib__", "x" * 5000])
