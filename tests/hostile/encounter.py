@@ -15,7 +15,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.hostile.servers import LIBRARIES
+
 import toolcrib
+from toolcrib.core.access import LOCAL_USER
+from toolcrib.core.errors import ToolcribError, UnknownTool
+from toolcrib.core.offers import RequestKind
+from toolcrib.core.requests import ErrorInfo, Result
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.verify import verify
@@ -23,6 +29,20 @@ from toolcrib.stores.paths import Environment
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"
 CALL_S = 2.0
+PATIENCE_S = 60.0
+READ = {
+    "read": "memo://bad/page",
+    "read of a template": "memo://bad/pages/7",
+    "unknown": "memo://bad/nothing",
+    "another server's": "memo://bad/good/page",
+    "a file's": "file://bad//etc/passwd",
+    "nobody's": "memo://nobody/page",
+    "too long": "memo://bad/" + "x" * 10_000,
+    "odd": "memo://bad/\u202e\n\x1b[31m",
+    "climbing": "memo://bad/../good/page",
+    "many slashes": "memo://bad/" + "a/" * 1500,
+    "neighbour": "memo://good/page",
+}
 SETTINGS = """\
 [catalog]
 grace = 8
@@ -50,6 +70,14 @@ class Encounter:
     audited: list[str] = field(default_factory=list)
     """How each call to the bad server ended, by the audit log."""
     left_files: list[str] = field(default_factory=list)
+    asked: dict[str, str] = field(default_factory=dict)
+    """``ok`` or the error's code, of everything else that was asked of a server with resources and prompts."""
+    offered: int = 0
+    """How many of the bad server's resources, templates and prompts are in the catalogue."""
+    told: int = 0
+    """How often a change of what is watched was told."""
+    told_wrongly: int = 0
+    """The same for anything else."""
 
 
 def resident_mb() -> float:
@@ -73,7 +101,7 @@ def open_files() -> int:
 async def crib_with(mode: str, folder: Path) -> Any:
     config = folder / "toolcrib.toml"
     bad = f"discovery_timeout = 3\ncall_timeout = {CALL_S}\n"
-    config.write_text(SETTINGS + entry("good", "proper", folder) + entry("bad", mode, folder) + bad)
+    config.write_text(SETTINGS + entry("good", "proper_library", folder) + entry("bad", mode, folder) + bad)
     around = Environment(folder, {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TMPDIR": str(folder / "tmp")})
     async with toolcrib.open_crib(config, surroundings=around) as crib:
         yield crib
@@ -100,6 +128,72 @@ async def call_bad(crib: Any, met: Encounter) -> None:
     met.outcomes.append(result.error.code if result.error else "ok")
 
 
+async def visit_library(crib: Any, met: Encounter) -> None:
+    """Ask a server with resources and prompts for everything, also for what it has not, and its neighbour all along."""
+    met.offered = sum(route.server == "bad" for route in crib.catalog.others.values())
+    for label, uri in READ.items():
+        await ask(met, label, crib.read(uri, timeout_s=CALL_S))
+    await ask(met, "get", crib.get("bad__greet", {"who": "you"}, timeout_s=CALL_S))
+    await ask(met, "get with much", crib.get("bad__greet", {"who": "w" * 2_000_000}, timeout_s=CALL_S))
+    for ref in (
+        {"type": "ref/prompt", "name": "bad__greet"},
+        {"type": "ref/resource", "uri": "memo://bad/pages/{number}"},
+    ):
+        await ask(met, f"complete {ref['type']}", crib.run(completion(crib, ref)))
+    await watch(crib, met)
+    await ask(met, "neighbour afterwards", crib.read("memo://good/page", timeout_s=100))
+
+
+def completion(crib: Any, ref: dict[str, str]) -> Any:
+    name = ref.get("name") or crib.resource_name(ref["uri"])
+    asked = {"ref": ref, "argument": {"name": "who", "value": ""}}
+    return crib.request(name, asked, LOCAL_USER, timeout_s=CALL_S, kind=RequestKind.COMPLETE)
+
+
+async def ask(met: Encounter, label: str, asking: Any) -> None:
+    """Note how it ended; what does not end in time is noted as that."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            result = await asking
+    except TimeoutError:
+        met.asked[label] = "HANG"
+    else:
+        met.asked[label] = result.error.code if result.error else "ok"
+
+
+async def watch(crib: Any, met: Encounter) -> None:
+    """Watch a page of the bad server and a thousand that its template stands for, and read on meanwhile."""
+    name = "bad__memo://page"
+
+    def tell(changed: str) -> None:
+        met.told += changed == name
+        met.told_wrongly += changed != name
+
+    async def subscribe(number: int | None) -> Any:
+        wanted = name if number is None else f"bad__memo://pages/{number}"
+        try:
+            route = crib.catalog.find(RequestKind.READ, wanted)
+            if route is None:
+                raise UnknownTool(wanted)
+            await crib.subscriptions.add(route, wanted, tell if number is None else lambda _: None)
+        except ToolcribError as error:
+            return Result(error=ErrorInfo(error.code, str(error)))
+        return Result()
+
+    await ask(met, "subscribe", subscribe(None))
+    await ask(met, "subscribe to a thousand", a_thousand(subscribe))
+    await ask(met, "read what is watched", crib.read("memo://bad/page", timeout_s=CALL_S))
+
+
+async def a_thousand(subscribe: Any) -> Result:
+    """The first that fails, or the last."""
+    for start in range(0, 1000, 50):
+        for result in await asyncio.gather(*(subscribe(start + number) for number in range(50))):
+            if result.error is not None:
+                return result
+    return Result()
+
+
 async def meet(mode: str, folder: Path) -> Encounter:
     met = Encounter()
     files_before = open_files()
@@ -114,6 +208,8 @@ async def meet(mode: str, folder: Path) -> Encounter:
         met.list_s = time.monotonic() - began
         for _ in range(2):
             await call_bad(crib, met)
+        if mode in LIBRARIES:
+            await visit_library(crib, met)
         await crib.refresh("bad")
         good.cancel()
         met.growth_mb = peak_mb() - before_mb

@@ -116,7 +116,11 @@ class Mode:
     call: Callable[[Request], None] = staticmethod(echo)
     end: Callable[[], None] = staticmethod(do_nothing)
 
-    def __init__(self, **steps: Callable[..., None]) -> None:
+    def __init__(
+        self, others: dict[str, Callable[[Request], None]] | None = None, **steps: Callable[..., None]
+    ) -> None:
+        self.others = others or {}
+        """What else it can be asked, by method."""
         self.__dict__.update(steps)
 
 
@@ -461,7 +465,245 @@ def progress(number: int) -> Json:
     return {"progressToken": 1, "progress": number}
 
 
+# Resources and prompts
+
+
+PAGE: Json = {"uri": "memo://page", "name": "page"}
+SHELF: Json = {"uriTemplate": "memo://pages/{number}", "name": "pages"}
+GREET: Json = {"name": "greet", "arguments": [{"name": "who", "required": True}]}
+
+
+def greet_as_library(request: Request) -> None:
+    offered = {"tools": {}, "prompts": {"listChanged": True}, "completions": {}, "logging": {}}
+    offered["resources"] = {"subscribe": True, "listChanged": True}
+    info = {"name": "hostile", "version": "1"}
+    answer(request, {"protocolVersion": "2025-06-18", "capabilities": offered, "serverInfo": info})
+
+
+def listing_of(kind: str, *entries: Json) -> Callable[[Request], None]:
+    return lambda request: answer(request, {kind: entries})
+
+
+def read_page(request: Request) -> None:
+    answer(request, {"contents": [{"uri": request.params["uri"], "text": "a page"}]})
+
+
+def get_greeting(request: Request) -> None:
+    answer(request, {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello."}}]})
+
+
+PROPER_OTHERS: dict[str, Callable[[Request], None]] = {
+    "resources/list": listing_of("resources", PAGE),
+    "resources/templates/list": listing_of("resourceTemplates", SHELF),
+    "prompts/list": listing_of("prompts", GREET),
+    "resources/read": read_page,
+    "prompts/get": get_greeting,
+    "completion/complete": lambda request: answer(request, {"completion": {"values": ["you"]}}),
+    "resources/subscribe": lambda request: answer(request, {}),
+    "resources/unsubscribe": lambda request: answer(request, {}),
+}
+
+
+def library(others: dict[str, Callable[[Request], None]] | None = None, **steps: Callable[..., None]) -> Mode:
+    """A server with a resource, a template and a prompt; ``others`` are the steps that go wrong."""
+    return Mode({**PROPER_OTHERS, **(others or {})}, initialize=greet_as_library, **steps)
+
+
+def list_pages_for_ever(kind: str, entry: Callable[[int], Json]) -> Callable[[Request], None]:
+    pages = itertools.count()
+    return lambda request: answer(request, {kind: [entry(next(pages))], "nextCursor": f"c{next(pages)}"})
+
+
+def list_in_bulk(kind: str, entry: Callable[[int], Json], count: int = FLOOD) -> Callable[[Request], None]:
+    return lambda request: answer(request, {kind: [entry(number) for number in range(count)]})
+
+
+BAD_URIS = (
+    "", "memo://a\nb", "memo://\u202egap", "memo://\x1b[31mred", "memo://" + "x" * 10_000, "memo://good/page",
+    "good__memo", "file:///etc/passwd", "memo://../../good/page", "memo://%2e%2e/good/page", "//good/page",
+    "no scheme at all", "memo:", "memo://\u0000", "ui://good/app", "memo://good__page",
+)  # fmt: skip
+TEMPLATE_BOMBS = (
+    "memo://" + "{a}" * 1000, "memo://" + "{a*}" * 60 + "x", "memo://{" * 500, "memo://" + "{+a}{+b}{+c}" * 20 + "!",
+    "{+all}", "memo://{" + ",".join(f"v{n}" for n in range(900)) + "}", "memo://good/{x}",
+)  # fmt: skip
+DEEP_META = b'{"a":' * 3000 + b"1" + b"}" * 3000
+
+
+def list_deep_meta(request: Request) -> None:
+    page = json.dumps(PAGE).encode()
+    answer_bytes(request, b'{"resources":[{"uri":"memo://deep","name":"d","_meta":%s},%s]}' % (DEEP_META, page))
+
+
+def list_wide_meta(request: Request) -> None:
+    answer(
+        request, {"resources": [PAGE, {**PAGE, "uri": "memo://wide", "_meta": {f"k{n}": n for n in range(200_000)}}]}
+    )
+
+
+def read_bytes(content: bytes) -> Callable[[Request], None]:
+    """Answer a read with a content that `json.dumps` would never write."""
+    return lambda request: answer_bytes(request, b'{"contents":[{"uri":"memo://page",%s}]}' % content)
+
+
+def read_huge_blob(request: Request) -> None:
+    read_bytes(b'"blob":"' + b"A" * 100 * MEGABYTE + b'"')(request)
+
+
+def read_for_ever(request: Request) -> None:
+    write(b'{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"text":"' % json.dumps(request.id).encode())
+    for _ in range(256):
+        write(b"C" * MEGABYTE)
+    stay()
+
+
+def read_many_contents(request: Request) -> None:
+    answer_bytes(request, b'{"contents":[%s]}' % b",".join([b'{"uri":"memo://page","text":""}'] * 200_000))
+
+
+def get_huge_prompt(request: Request) -> None:
+    answer(request, {"messages": [{"role": "user", "content": {"type": "text", "text": "P" * 12 * MEGABYTE}}]})
+
+
+def complete_a_million(request: Request) -> None:
+    answer_bytes(request, b'{"completion":{"values":[%s],"total":1e999}}' % b",".join([b'"v"'] * 1_000_000))
+
+
+LINKS = ("memo://good/page", "file:///etc/passwd", "memo://" + "y" * 200_000, "memo://a\nb", "good__memo://page", "")
+
+
+def answer_with_links(request: Request) -> None:
+    blocks = [{"type": "resource_link", "uri": uri, "name": "look"} for uri in LINKS]
+    blocks += [{"type": "resource", "resource": {"uri": uri, "text": "within"}} for uri in LINKS]
+    answer(request, {"content": blocks})
+
+
+def answer_with_many_links(request: Request) -> None:
+    links = [{"type": "resource_link", "uri": f"memo://{number}", "name": "x"} for number in range(3 * FLOOD)]
+    answer(request, {"content": links})
+
+
+UPDATED = "notifications/resources/updated"
+
+
+def read_amid_updates(request: Request) -> None:
+    """Tells of a change of what is watched, of what nobody watches, and of what is none, again and again."""
+    for number in range(FLOOD):
+        uris = ("memo://page", f"memo://{number}", "memo://good/page", "*", "x" * 5000)
+        send({"method": UPDATED, "params": {"uri": uris[number % len(uris)]}})
+    send({"method": UPDATED, "params": {"uri": 7}})
+    send({"method": UPDATED})
+    read_page(request)
+
+
+def read_amid_changes(request: Request) -> None:
+    for _ in range(2000):
+        for kind in ("resources", "prompts", "tools"):
+            send({"method": f"notifications/{kind}/list_changed"})
+    read_page(request)
+
+
+def ask_while_reading(request: Request) -> None:
+    ask("elicitation/create")(Request(request.id, {}))
+
+
+def subscribe_and_tell(request: Request) -> None:
+    answer(request, {})
+    for _ in range(1000):
+        send({"method": UPDATED, "params": request.params})
+
+
+def greet_for_ever(request: Request) -> None:
+    """A server of the stateless era whose every answer is another question."""
+    caps = {"tools": {}, "resources": {}, "prompts": {}}
+    modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    answer(request, {"supportedVersions": ["2026-07-28"], "capabilities": caps, **modern})
+
+
+def ask_again(request: Request) -> None:
+    question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+    answer(request, {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "s" * 1000})
+
+
+def library_of_questions() -> Mode:
+    return library({"resources/read": ask_again, "prompts/get": ask_again}, discover=greet_for_ever, call=ask_again)
+
+
 # What is huge is made when it is sent: every server that starts comes past here.
+LIBRARIES: dict[str, Mode] = {
+    "proper_library": library(),
+    "endless_resources": library(
+        {"resources/list": list_pages_for_ever("resources", lambda n: {"uri": f"memo://{n}"})}
+    ),
+    "endless_templates": library(
+        {
+            "resources/templates/list": list_pages_for_ever(
+                "resourceTemplates", lambda n: {"uriTemplate": f"m://{n}/{{x}}"}
+            )
+        }
+    ),
+    "endless_prompts": library({"prompts/list": list_pages_for_ever("prompts", lambda n: {"name": f"p{n}"})}),
+    "resource_cursor_loop": library(
+        {"resources/list": lambda request: answer(request, {"resources": [PAGE], "nextCursor": "same"})}
+    ),
+    "many_resources": library({"resources/list": list_in_bulk("resources", lambda n: {**PAGE, "uri": f"memo://{n}"})}),
+    "many_prompts": library({"prompts/list": list_in_bulk("prompts", lambda n: {**GREET, "name": f"p{n}"})}),
+    "same_uri_again": library({"resources/list": list_in_bulk("resources", lambda n: {**PAGE, "name": f"n{n}"}, 5000)}),
+    "bad_uris": library({"resources/list": listing_of("resources", PAGE, *({"uri": uri} for uri in BAD_URIS))}),
+    "template_bombs": library(
+        {"resources/templates/list": listing_of("resourceTemplates", *({"uriTemplate": one} for one in TEMPLATE_BOMBS))}
+    ),
+    "many_templates": library(
+        {
+            "resources/templates/list": list_in_bulk(
+                "resourceTemplates", lambda n: {"uriTemplate": f"memo://{{+a}}{n}{{+b}}{{+c}}{{+d}}"}, 2000
+            )
+        }
+    ),
+    "entries_that_are_none": library(
+        {
+            "resources/list": listing_of("resources", PAGE, {}, {"uri": 7}),
+            "prompts/list": listing_of("prompts", {}, GREET),
+        }
+    ),
+    "lists_that_are_none": library(
+        {
+            "resources/list": lambda request: answer(request, {"resources": "all"}),
+            "resources/templates/list": lambda request: answer(request, []),
+            "prompts/list": lambda request: answer(request, {"prompts": {"a": 1}}),
+        }
+    ),
+    "hang_in_resources": library({"resources/list": hang}),
+    "exit_in_prompts": library({"prompts/list": exit_suddenly}),
+    "deep_meta": library(
+        {"resources/list": list_deep_meta, "resources/read": read_bytes(b'"text":"","_meta":' + DEEP_META)}
+    ),
+    "wide_meta": library({"resources/list": list_wide_meta}),
+    "meta_that_is_none": library({"resources/read": read_bytes(b'"text":"x","_meta":[1e999]')}),
+    "huge_blob": library({"resources/read": read_huge_blob}),
+    "endless_read": library({"resources/read": read_for_ever}),
+    "many_contents": library({"resources/read": read_many_contents}),
+    "read_nothing": library({"resources/read": answer_result({})}),
+    "read_rubbish": library({"resources/read": answer_result({"contents": [7, None, {"uri": 7}]})}),
+    "read_twice_the_text": library({"resources/read": read_bytes(b'"text":"one","text":"two"')}),
+    "read_the_neighbours": library(
+        {"resources/read": answer_result({"contents": [{"uri": "memo://good/page", "text": ""}]})}
+    ),
+    "hang_in_read": library({"resources/read": hang}),
+    "exit_in_read": library({"resources/read": exit_suddenly}),
+    "huge_prompt": library({"prompts/get": get_huge_prompt}),
+    "prompt_of_rubbish": library({"prompts/get": answer_result({"messages": [1, {"content": {"type": "resource"}}]})}),
+    "million_completions": library({"completion/complete": complete_a_million}),
+    "hang_in_complete": library({"completion/complete": hang}),
+    "links_elsewhere": library(call=answer_with_links),
+    "many_links": library(call=answer_with_many_links),
+    "update_storm": library({"resources/read": read_amid_updates, "resources/subscribe": subscribe_and_tell}),
+    "change_storm": library({"resources/read": read_amid_changes}),
+    "hang_in_subscribe": library({"resources/subscribe": hang}),
+    "questions_while_reading": library({"resources/read": ask_while_reading}),
+    "questions_for_ever": library_of_questions(),
+}
+
 MODES: dict[str, Mode] = {
     "proper": Mode(),
     # starting
@@ -572,6 +814,7 @@ MODES: dict[str, Mode] = {
     # more processes
     "daemon": Mode(start=start_daemon),
     "crowd": Mode(start=start_crowd),
+    **LIBRARIES,
 }
 
 
@@ -584,6 +827,7 @@ def serve(mode: Mode) -> None:
         "tools/list": mode.list,
         "tools/call": mode.call,
         "ping": lambda request: answer(request, {}),
+        **mode.others,
     }
     for line in sys.stdin.buffer:
         message = json.loads(line)

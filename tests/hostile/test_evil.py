@@ -20,7 +20,7 @@ AT_ONCE = 4  # most modes wait most of the time
 LIMIT_S = 600
 GONE_S = 60.0
 SLACK_S = 60.0  # for a busy machine; what hangs, hangs longer
-EVIL = sorted(MODES.keys() - {"proper"})
+EVIL = sorted(MODES.keys() - {"proper", "proper_library"})
 
 
 @dataclass(frozen=True)
@@ -76,3 +76,7 @@ def test_an_evil_server_costs_only_itself(encounters, mode):
     assert met.open_files <= 0
     assert met.left_files == []
     assert after.survivors == []
+    assert set(met.asked.values()) <= TOOL_CODES | {"ok"}, met.asked
+    assert {met.asked[label] for label in met.asked if label.startswith("neighbour")} <= {"ok"}
+    assert met.offered <= 3 * 2000
+    assert met.told_wrongly == 0
