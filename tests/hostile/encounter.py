@@ -22,6 +22,7 @@ from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.errors import ToolcribError, UnknownTool
 from toolcrib.core.offers import RequestKind
 from toolcrib.core.requests import ErrorInfo, Result
+from toolcrib.crib.subscriptions import Watcher
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.verify import verify
@@ -175,7 +176,7 @@ async def watch(crib: Any, met: Encounter) -> None:
             route = crib.catalog.find(RequestKind.READ, wanted)
             if route is None:
                 raise UnknownTool(wanted)
-            await crib.subscriptions.add(route, wanted, tell if number is None else lambda _: None)
+            await crib.subscriptions.add(route, wanted, Watcher(LOCAL_USER, tell if number is None else lambda _: None))
         except ToolcribError as error:
             return Result(error=ErrorInfo(error.code, str(error)))
         return Result()

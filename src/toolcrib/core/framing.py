@@ -139,9 +139,19 @@ def is_dense(data: bytes) -> bool:
     """
     if len(data) <= DENSE_BYTES:
         return False
-    step = secrets.choice(_STEPS)
-    sample = data[secrets.randbelow(step) :: step]
+    sample = _sample(data)
     return len(data) * _marks_in(sample) > MARKS_MAX * len(sample)
+
+
+def may_have(data: bytes, mark: bytes, count: int) -> bool:
+    """Whether more than about so many of a byte are in it, by samples nobody can foresee."""
+    sample = _sample(data)
+    return len(data) * sample.count(mark) > count * len(sample)
+
+
+def _sample(data: bytes) -> bytes:
+    step = secrets.choice(_STEPS)
+    return data[secrets.randbelow(step) :: step]
 
 
 def _marks_in(sample: bytes) -> int:

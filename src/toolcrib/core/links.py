@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from toolcrib.core import framing
+from toolcrib.core.errors import ProtocolError
 from toolcrib.core.names import translate_app
 
 _LINKS = (b'"resource', b"resourceUri")
@@ -17,6 +19,11 @@ _blocks = msgspec.json.Decoder(list[Raw])
 _text = msgspec.json.Decoder(str)
 _object = msgspec.json.Decoder(dict[str, Any])
 _encode = msgspec.json.Encoder().encode
+
+
+LINKS_MAX = 10_000
+"""Resources that one result may speak of: each is taken apart, and noted."""
+_SMALLEST = len('{"uri":""},')
 
 
 def has_links(raw: bytes) -> bool:
@@ -49,12 +56,13 @@ _PART_SIZES = {"mime_type": len(',"mimeType":'), "text": len(',"text":'), "blob"
 _QUOTE = ord('"')
 
 
-def translate_read(raw: bytes | Raw, to: Translate) -> bytes | None:
+def translate_read(raw: bytes, to: Translate) -> bytes | None:
     """What was read, with its URIs passed through ``to``, if it is nothing but texts and data; ``None`` for any other.
 
     One look is all it takes, whatever its size: if what was read of it accounts for each of its bytes, then nothing
     else is in it, nothing stands there twice, and what it holds are texts, in which no reader looks for more.
     """
+    _refuse_too_many(raw)
     try:
         found = _read.decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -62,6 +70,15 @@ def translate_read(raw: bytes | Raw, to: Translate) -> bytes | None:
     if found.result_type not in (None, "complete") or len(raw) != _size_of(found):
         return None
     return b"".join(_parts_of(found.contents, to))
+
+
+def _refuse_too_many(raw: bytes) -> None:
+    """Counted only where samples that nobody can foresee say that there may be so many."""
+    if len(raw) <= LINKS_MAX * _SMALLEST or not framing.may_have(raw, b"{", LINKS_MAX // 2):
+        return
+    if raw.count(b'"uri"') > LINKS_MAX:
+        words = f"The server's answer speaks of more than {LINKS_MAX:,} resources at once."
+        raise ProtocolError(words, hint="Ask it for less at once.")
 
 
 def _size_of(found: _Read) -> int:
@@ -103,6 +120,7 @@ def translate_result(
     result also loses what one era says and the other does not know; the door puts it in again where it belongs.
     ``reserved`` are members of its ``_meta`` that only a server itself may say.
     """
+    _refuse_too_many(raw)
     try:
         members = _members.decode(raw)
         if not is_call:
@@ -138,7 +156,7 @@ def _message(raw: Raw, to: Translate) -> dict[str, Any]:
 
 def _block(raw: Raw, to: Translate, *, is_content: bool = False) -> Any:
     """A block whose link, or embedded resource, is namespaced."""
-    if not _begins(raw, "{"):
+    if not _begins(raw, "{") or b'ri"' not in bytes(raw):  # of "uri" and "resourceUri"
         return raw
     block: dict[str, Any] = {**_members.decode(raw)}
     kind = bytes(block.get("type", b""))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from toolcrib.core.access import Caller
 from toolcrib.core.kinds import DiscoveryStatus, LinkState, Share
-from toolcrib.core.names import join_name, to_public
+from toolcrib.core.names import URI_MAX, join_name, to_public
 from toolcrib.core.offers import Offer, Tool
 from toolcrib.core.requests import Request, Result
 
@@ -41,26 +41,53 @@ class Listing:
 
 class HandedLinks:
     """The URIs that results spoke of, as clients see them, and which server each is of: a resource that no list
-    contains can be read by whoever was handed the link."""
+    contains can be read by whoever was handed the link.
 
-    MOST = 20_000
+    What a server hands to a caller has a room of its own: however much that is, it costs no other server's links.
+    """
+
+    ROOM = 256 * 1024
+    """Characters of what one server handed to one caller; the oldest make room."""
+    ROOMS = 200
 
     def __init__(self, *, prefix: bool = True) -> None:
         self._prefix = prefix
-        self._servers: dict[tuple[str, str], str] = {}
+        self._rooms: dict[tuple[str, str], _Room] = {}
 
     def hand_out(self, caller: str, server: str, uri: str) -> str:
-        """The URI as that caller sees it, noted; of too many, the oldest are forgotten."""
-        name = join_name(server, uri) if self._prefix else uri
-        self._servers.pop((caller, name), None)
-        self._servers[caller, name] = server
-        if len(self._servers) > self.MOST:
-            del self._servers[next(iter(self._servers))]
+        """The URI as that caller sees it, noted."""
+        if len(uri) <= URI_MAX:
+            room = self._rooms.pop((caller, server), None) or _Room()
+            room.put(join_name(server, uri) if self._prefix else uri, self.ROOM)
+            self._rooms[caller, server] = room
+            if len(self._rooms) > self.ROOMS:
+                del self._rooms[next(iter(self._rooms))]
         return to_public(server, uri) if self._prefix else uri
 
     def owner(self, caller: str, name: str) -> str:
         """The server that handed a resource out to the caller, by toolcrib's name for it; empty if none did."""
-        return self._servers.get((caller, name), "")
+        rooms = self._rooms.items()
+        return next((server for (who, server), room in rooms if who == caller and name in room.names), "")
+
+
+class _Room:
+    """What one server handed to one caller, the oldest first."""
+
+    __slots__ = ("names", "taken")
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.taken = 0
+
+    def put(self, name: str, most: int) -> None:
+        if self.names.pop(name, name) is None:
+            self.taken -= len(name)
+        self.names[name] = None
+        self.taken += len(name)
+        while self.taken > most:
+            oldest = next(iter(self.names))
+            del self.names[oldest]
+            self.taken -= len(oldest)
 
 
 class Source(Protocol):

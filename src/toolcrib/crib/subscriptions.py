@@ -9,7 +9,7 @@ from typing import NamedTuple
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.core.access import Caller
-from toolcrib.core.errors import NotImplementedHere, ToolcribError
+from toolcrib.core.errors import CallTimeout, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import SEPARATOR
 from toolcrib.core.source import Lane, ServerSource
@@ -36,6 +36,8 @@ class _Watched:
         """By the server's own URI."""
         self.names: dict[str, str] = {}
         self.turn = asyncio.Lock()
+        self.told: frozenset[str] | None = None
+        """What the server was last told to watch; ``None`` if that is not known."""
         self.is_due = False
         """Whether the server is about to be told what is watched now."""
 
@@ -82,13 +84,24 @@ class Subscriptions:
 
     async def _apply(self, place: Place, shelf: ServerShelf) -> None:
         """Have the server watch, in a lane, just what somebody wants to know of."""
-        watched = self._lanes.setdefault(place, _Watched())
-        async with watched.turn:
-            if self._lanes.get(place) is not watched:
-                return
-            await shelf.source.watch(frozenset(watched.watchers), place[1])
-            if not watched.watchers:
-                self._lanes.pop(place, None)
+        watched, limit_s = self._lanes.setdefault(place, _Watched()), shelf.config.call_timeout_s
+        try:
+            async with asyncio.timeout(limit_s), watched.turn:
+                if self._lanes.get(place) is watched:
+                    await self._watch(watched, shelf, place)
+        except TimeoutError:
+            words = f"Server {place[0]!r} did not take a subscription within {limit_s:g} s."
+            raise CallTimeout(words, details={"server": place[0]}) from None
+
+    async def _watch(self, watched: _Watched, shelf: ServerShelf, place: Place) -> None:
+        """Of many who come at once, the first tells for all who wait."""
+        wanted = frozenset(watched.watchers)
+        if wanted != watched.told:
+            watched.told = None
+            await shelf.source.watch(wanted, place[1])
+            watched.told = wanted
+        if not watched.watchers:
+            self._lanes.pop(place, None)
 
     def _tell(self, server: str, lane: Lane, uri: str) -> None:
         watched = self._lanes.get((server, lane))

@@ -261,18 +261,22 @@ EXPRESSIONS_MAX = 32
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 
 
+_SMALL = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 16)
+"""For templates: what the engine keeps of each is at most 64 KB, as there may be hundreds."""
+
+
 def fits_template(template: str, uri: str) -> bool:
     """Whether a URI template could have been expanded to this URI."""
-    return len(uri) <= URI_MAX and _template(template)(uri)
+    return len(uri) <= URI_MAX and uri.startswith(template.partition("{")[0]) and _template(template)(uri)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def _template(template: str) -> Callable[[str], bool]:
     """Decides by a pattern of the validator's regex engine, which takes linear time whatever the template."""
     if len(template) > URI_MAX or len(_EXPRESSION.findall(template)) > EXPRESSIONS_MAX:
         return lambda _: False
     pattern = f"^(?:{''.join(_template_pieces(template))})$"
-    return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=_LINEAR).is_valid
+    return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=_SMALL).is_valid
 
 
 def _template_pieces(template: str) -> Iterator[str]:

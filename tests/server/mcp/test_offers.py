@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -394,6 +395,24 @@ async def test_a_client_may_subscribe_to_so_many_resources_and_no_more():
             await asyncio.sleep(0)
 
     assert [answer["id"] for answer in answers if "error" in answer] == [1000]
+
+
+async def test_a_server_that_takes_no_subscription_costs_nobody_more_than_the_time_of_a_call():
+    """Who subscribes is told, and who waits behind them, too."""
+    source = library()
+    source.watch = lambda *_: asyncio.Future()
+    async with opened(source) as made:
+        await made.crib.current()
+        made.crib.shelves["lib"].config = replace(made.crib.shelves["lib"].config, call_timeout_s=0.01)
+        client = Client(made)
+        await client.hello()
+        asked = [client.ask(n, "resources/subscribe", {"uri": f"memo://lib/notes/{n}"}) for n in range(3)]
+        answers = [await one for one in asked]
+        await client.door.close()
+
+    assert ["did not take a subscription within 0.01 s" in answer["error"]["message"] for answer in answers] == [
+        True
+    ] * 3
 
 
 async def test_a_stateless_client_listens_to_lists_and_resources():

@@ -1,20 +1,26 @@
 """What a server offers besides tools: listed page by page, made harmless, and asked for in the server's own words."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from toolcrib.core.errors import ProtocolError, RemoteError
+from toolcrib.core.links import LINKS_MAX
 from toolcrib.core.names import URI_MAX
 from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import Request
 from toolcrib.core.source import HandedLinks
+from toolcrib.sources.mcp.link import ANY_URI, heed_news
+from toolcrib.sources.mcp.listing import TEMPLATES_MAX
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire import eras
+from toolcrib.wire.jsonrpc import Outbound
 
 OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
 ALL = {
@@ -267,3 +273,51 @@ async def test_a_subscription_that_the_server_refuses_is_none(source_of):
     with pytest.raises(RemoteError, match="no"):
         await source.watch(frozenset({"memo://a"}))
     assert source.supervisor._watched == frozenset()
+
+
+async def test_a_subscription_that_nobody_waits_for_any_more_is_none(source_of):
+    """Whatever the server makes of it later; it is asked again for the next who wants to know."""
+    server = serving({"resources/subscribe": {}})
+    source = source_of(server)
+    await source.list_offers()
+    server.link.held.add("resources/subscribe")
+    waiting = asyncio.create_task(source.watch(frozenset({"memo://a"})))
+    await server.link.reached.wait()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert source.supervisor._watched == frozenset()
+
+
+async def test_no_server_can_say_that_everything_changed(source_of):
+    """The word for that is toolcrib's own, for what may have been missed."""
+    source, told = source_of(serving({"resources/subscribe": {}})), []
+    source.on_update(lambda _, uri: told.append(uri))
+    await source.watch(frozenset({"memo://a"}))
+    link = source.supervisor.use()
+    for uri in (ANY_URI, "memo://a"):
+        params = Raw(json.dumps({"uri": uri}).encode())
+        heed_news(Outbound(method="notifications/resources/updated", params=params), link.events)
+
+    assert told == ["memo://a"]
+
+
+async def test_a_result_that_speaks_of_too_many_resources_is_refused(source_of):
+    """A read and a call alike, before any of it is taken apart."""
+    contents = [{"uri": "memo://a", "text": ""}] * (LINKS_MAX + 1)
+    links = [{"type": "resource_link", "uri": "memo://a"}] * (LINKS_MAX + 1)
+    source = source_of(serving({"resources/read": {"contents": contents}, "tools/call": {"content": links}}))
+
+    for kind in (RequestKind.READ, RequestKind.CALL):
+        with pytest.raises(ProtocolError, match="more than 10,000 resources at once"):
+            await source.answer(asking(kind, "memo://a"))
+
+
+async def test_so_many_templates_and_no_more_are_taken_of_a_server(source_of):
+    """Every URI that no list contains is held against each."""
+    templates = [{"uriTemplate": f"memo://{number}/{{id}}"} for number in range(TEMPLATES_MAX + 1)]
+
+    listing = await source_of(serving({"resources/templates/list": {"resourceTemplates": templates}})).list_offers()
+
+    assert sum(offer.kind is OfferKind.TEMPLATE for offer in listing.others) == TEMPLATES_MAX
+    assert "the list was cut" in listing.problems[-1]

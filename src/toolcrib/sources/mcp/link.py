@@ -235,7 +235,9 @@ def heed_news(message: Outbound, events: LinkEvents) -> bool:
     if message.method != UPDATED:
         return False
     with contextlib.suppress(msgspec.DecodeError):
-        events.updated(_updated.decode(params_of(message)).uri)
+        uri = _updated.decode(params_of(message)).uri
+        if uri != ANY_URI:  # that is not for a server to say
+            events.updated(uri)
     return True
 
 

@@ -18,6 +18,8 @@ from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, decode
 
 TOOLS_MAX = 2000
 """Entries of one kind."""
+TEMPLATES_MAX = 256
+"""A URI that no list contains is held against each of them."""
 PAGES_MAX = 100
 BREATH = 100
 """So many definitions are read before the event loop gets its turn."""
@@ -129,7 +131,7 @@ class OfferLister:
         if page.ttl_ms is not None:
             collected.ttl_s = max(0.0, page.ttl_ms / 1000)
         for shown in _entries(page, collected.kind):
-            if collected.entries == TOOLS_MAX:
+            if collected.entries == (TEMPLATES_MAX if collected.kind is OfferKind.TEMPLATE else TOOLS_MAX):
                 return False
             collected.entries += 1
             if collected.entries % BREATH == 0:

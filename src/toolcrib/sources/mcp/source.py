@@ -202,7 +202,8 @@ class McpSource:
             return self._refused(lane, call, error)
         if len(raw) > LARGE_BYTES:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
-        if call.kind is RequestKind.READ and (shown := links.translate_read(raw, self._handing_out(call))) is not None:
+        shown = links.translate_read(bytes(raw), self._handing_out(call)) if call.kind is RequestKind.READ else None
+        if shown is not None:
             return Result(raw=shown)
         head = read_head(raw)
         if head.result_type == "input_required":

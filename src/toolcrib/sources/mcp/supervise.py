@@ -397,9 +397,10 @@ class Supervisor:
         try:
             for uri in uris - before:
                 await self._subscribe(link, "resources/subscribe", uri)
-        except ToolcribError as error:
+        except BaseException as error:
             self._watched -= uris - before
-            self.clean(error)
+            if isinstance(error, ToolcribError):
+                self.clean(error)
             raise
         for uri in before - uris:
             with suppress(ToolcribError):
