@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import mcp.types as types
+import task_tools
 import upstream_offers as offers
 from mcp.server import CacheHint, NotificationOptions, Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -49,6 +50,14 @@ class NeedsInput(Exception):
     def __init__(self, requests: types.InputRequests, state: str | None = None) -> None:
         super().__init__(f"needs {', '.join(requests)}")
         self.result = types.InputRequiredResult(input_requests=requests, request_state=state)
+
+
+class IsTask(Exception):
+    """The call is answered later."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("is a task")
+        self.result = result
 
 
 Run = Callable[[Call], Awaitable[list[types.ContentBlock]]]
@@ -379,19 +388,42 @@ async def input_capabilities(call: Call) -> list[types.ContentBlock]:
     return text("Nothing to ask.")
 
 
+@offer("greet", NAME)
+async def greet(call: Call) -> list[types.ContentBlock]:
+    """Greet somebody, at once."""
+    return text(f"Hello, {call.arguments['name']}!")
+
+
+@offer("test_tool_with_task")
+async def tool_with_task(call: Call) -> list[types.ContentBlock]:
+    """Ask for a name, then greet later."""
+    answer = await ask(call, "user_name", form("What is your name?", NAME))
+    raise IsTask(task_tools.begin(task_tools.greet_later, answer.content or {}))
+
+
+for job, (_, properties, _) in task_tools.JOBS.items():
+    TOOLS[job] = types.Tool(
+        name=job,
+        description="Answer later.",
+        input_schema={"type": "object", "properties": properties, "required": list(properties)},
+    )
+
+
 async def list_tools(_ctx: Any, _params: Any) -> types.ListToolsResult:
     return types.ListToolsResult(tools=[TOOLS[name] for name in sorted(TOOLS)])
 
 
 async def call_tool(
     ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
-) -> types.CallToolResult | types.InputRequiredResult:
+) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
+    if params.name in task_tools.JOBS:
+        return await task_tools.run_job(params.name, params.arguments or {}, Call(ctx, params).capabilities)
     if params.name not in RUNS:
         raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
     try:
         return types.CallToolResult(content=await RUNS[params.name](Call(ctx, params)))
-    except NeedsInput as needs:
-        return needs.result
+    except (NeedsInput, IsTask) as other:
+        return other.result
     except ValueError as error:
         return types.CallToolResult(content=text(str(error)), is_error=True)
 
@@ -419,6 +451,7 @@ def build() -> Server[Any]:
         get_tool_input_schema=lambda name: TOOLS[name].input_schema if name in TOOLS else None,
         cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="public")},
     )
+    task_tools.add_tasks(server)
     server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=server.name))
     return server
 

@@ -160,7 +160,7 @@ class Catalog:
 
     def find(self, kind: RequestKind, name: str) -> Route | None:
         """Where such a request for an exposed name goes, if anywhere."""
-        if kind is RequestKind.CALL:
+        if kind is RequestKind.CALL or kind is RequestKind.TASK:
             return self.routes.get(name) or self.quiet.get(name)
         found = (self.others.get(offer_key(offered, name)) for offered in ASKED_OF[kind])
         route = next((route for route in found if route is not None), None)

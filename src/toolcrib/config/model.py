@@ -195,6 +195,17 @@ class ResultsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TasksConfig:
+    """When a call becomes a task for a client that knows such, and how many there may be for how long."""
+
+    after_s: Annotated[float, prefer(readers.duration_s)] = 3.0
+    """A call that takes longer is answered later."""
+    ttl_s: Annotated[float, prefer(readers.timeout_s)] = 3600.0
+    """How long such a task can be asked about."""
+    per_caller: Annotated[int, prefer(readers.count)] = 200
+
+
+@dataclass(frozen=True, slots=True)
 class AuditConfig:
     """Whether and where calls and security decisions are written down."""
 
@@ -230,6 +241,7 @@ class Config:
     security: SecurityConfig = field(default_factory=SecurityConfig)
     limits: CommonLimits = field(default_factory=CommonLimits)
     results: ResultsConfig = ResultsConfig()
+    tasks: TasksConfig = TasksConfig()
     host: Annotated[str, prefer(readers.some_text, name="serve.host")] = "127.0.0.1"
     port: Annotated[int, prefer(readers.port, name="serve.port")] = 7337
     public_url: Annotated[str, prefer(readers.page_address, name="serve.public_url")] = ""

@@ -150,6 +150,41 @@ class Ruling(StrEnum):
                 assert_never(self)
 
 
+class TaskStatus(StrEnum):
+    """How far the work on a call is that is answered later."""
+
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    """It goes on when the client has answered what it asks."""
+    COMPLETED = "completed"
+    """There is a result, if only that the tool failed."""
+    FAILED = "failed"
+    """It ended with an error of the protocol instead of a result."""
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing changes any more."""
+        match self:
+            case TaskStatus.WORKING | TaskStatus.INPUT_REQUIRED:
+                return False
+            case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.CANCELLED:
+                return True
+            case _:
+                assert_never(self)
+
+
+class TaskAction(StrEnum):
+    """What is asked of such work; the last part of MCP's method for it."""
+
+    GET = "get"
+    RESULT = "result"
+    """Wait for the result; only the handshake era has it."""
+    UPDATE = "update"
+    """Answer what it asks; only the stateless era has it."""
+    CANCEL = "cancel"
+
+
 class IsolationLevel(StrEnum):
     """How far a program is kept from the rest; each level includes those before it."""
 

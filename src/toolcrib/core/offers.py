@@ -75,6 +75,8 @@ class RequestKind(StrEnum):
     READ = "read"
     GET = "get"
     COMPLETE = "complete"
+    TASK = "task"
+    """About the work on an earlier call, which is answered later."""
 
 
 ASKED_OF: Mapping[RequestKind, tuple[OfferKind, ...]] = {
@@ -82,6 +84,7 @@ ASKED_OF: Mapping[RequestKind, tuple[OfferKind, ...]] = {
     RequestKind.READ: (OfferKind.RESOURCE, OfferKind.TEMPLATE),
     RequestKind.GET: (OfferKind.PROMPT,),
     RequestKind.COMPLETE: (OfferKind.PROMPT, OfferKind.TEMPLATE),
+    RequestKind.TASK: (OfferKind.TOOL,),
 }
 """Which offers a request can be for, in the order they are looked for."""
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import NotImplementedHere, ToolcribError, is_retryable
+from toolcrib.core.long_work import TaskState
 from toolcrib.core.offers import RequestKind, Tool
 
 
@@ -230,6 +231,8 @@ class Result(msgspec.Struct, eq=False):
     """What a function of this process returned, as it is; ``UNSET`` where the result came over a wire."""
     result_type: str | None = None
     """The ``resultType`` in ``raw`` as its source read it, empty if there is none; ``None``: nobody has looked."""
+    task: TaskState | None = None
+    """How the work on it stands, where it is answered later; ``raw`` is its result once there is one."""
 
     @classmethod
     def failed(cls, error: ToolcribError) -> Self:

@@ -27,7 +27,7 @@ class Listing:
     instructions: str = ""
     """How the source says it wants to be used, for a model."""
     features: tuple[str, ...] = ()
-    """What it can do besides: ``completions``, ``logging``, ``subscribe``."""
+    """What it can do besides: ``completions``, ``logging``, ``subscribe``, ``tasks``."""
     quiet: tuple[Tool, ...] = ()
     """Tools that can be called and are not listed."""
     asks: bool = False

@@ -35,6 +35,7 @@ from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import Parts
 from toolcrib.crib.sources import AttachedSource, LocalSources, SourceMaker, attach_sources, model_key, sub_agents_of
+from toolcrib.crib.tasks import TaskSettings
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeTool, define, import_tools, native_tool
@@ -196,6 +197,7 @@ class CribBuilder:
             links=maker.links,
             helpers=maker.helpers,
             security=config.security,
+            tasks=TaskSettings(config.tasks.after_s, config.tasks.ttl_s, config.tasks.per_caller),
             list_grace_s=config.list_grace_s,
             prefix=options.prefix,
             capacity=config.capacity,

@@ -34,6 +34,7 @@ from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
 from toolcrib.crib.subscriptions import Subscriptions
+from toolcrib.crib.tasks import TaskBook
 from toolcrib.stores.paths import Environment
 
 NOTHING: Mapping[str, Any] = {}
@@ -62,6 +63,8 @@ class Crib:
         """Whether tools are named with their server."""
         self.servers = Servers(parts, self._current)
         """The configured servers: refresh, restart, add, change, remove."""
+        self.tasks = TaskBook(parts.tasks, None if parts.fleet is None else parts.fleet.coordination)
+        """Calls that are answered later."""
         self.subscriptions = Subscriptions(lambda: self.shelves, parts.emit, prefix=parts.prefix)
         """Who wants to hear that a resource changed."""
         self._current.on_change(self.subscriptions.follow)
@@ -96,6 +99,7 @@ class Crib:
         self._finder = Finder(fresh, self._current, self._parts)
         if self.fleet is not None:
             await self.fleet.open(fresh, self.inbox)
+        await self.tasks.open()
         return self
 
     # The catalogue
@@ -398,6 +402,7 @@ class Crib:
         if not self.servers.is_open:
             return
         try:
+            await self.tasks.close()
             await self.subscriptions.close()
             await self.servers.stop()
             if self.fleet is not None:
@@ -431,9 +436,12 @@ class CribSource:
         )
         inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
         try:
-            return await self._crib.run(inner)
+            result = await self._crib.run(inner)
         finally:
             outer.sent = inner.context.sent
+        if result.task is not None:
+            result.task = msgspec.structs.replace(result.task, tool=call.name)
+        return result
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when the catalogue changed."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from toolcrib.calls.approvals import AnswerBook, Approvals, ApprovalSettings
@@ -29,6 +30,7 @@ from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import IsolationLevel
+from toolcrib.core.offers import RequestKind
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.seal import Seal
 from toolcrib.crib.backend import find_backend
@@ -139,21 +141,31 @@ def layer_stack(
         observe(Watchers(parts.metrics, parts.emit, parts.log, parts.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(parts.desk, ApprovalSeal(parts.seal, config.security.ask_timeout_s)),
+        _once(approve(parts.desk, ApprovalSeal(parts.seal, config.security.ask_timeout_s))),
         deadline(config.call_timeout_s),
-        _limiting(config, parts),
-        witness(parts.log),
+        _once(_limiting(config, parts)),
+        _once(witness(parts.log)),
         *_keeping(config, parts),
-        normalise(parts.emit),
-        arguments(unchecked, parts.helpers, parts.emit),
+        _once(normalise(parts.emit)),
+        _once(arguments(unchecked, parts.helpers, parts.emit)),
         result(unchecked, parts.helpers),
         *own_layers(own),
         breaker(parts.breakers, parts.emit),
         replay(),
-        start(config.limits, parts.breakers.clock),
+        _once(start(config.limits, parts.breakers.clock)),
         freshen(),
         *([] if parts.live is None else [at_source()]),
     ]
+
+
+def _once(layer: Layer) -> Layer:
+    """A layer that a call passes when it begins, and not again when somebody asks how the work on it stands."""
+
+    @wraps(layer)
+    def unless_asked_later(subject: Subject, following: Step) -> Step:
+        return following if subject.kind is RequestKind.TASK else layer(subject, following)
+
+    return unless_asked_later
 
 
 def _spans(tracer: Any) -> list[Layer]:

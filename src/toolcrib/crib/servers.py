@@ -35,6 +35,7 @@ from toolcrib.core.source import HandedLinks, LocalSource, ServerSource
 from toolcrib.core.view import ServerHealth
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.sources import AttachedSource
+from toolcrib.crib.tasks import TaskSettings
 from toolcrib.isolate.helpers import Helpers
 
 
@@ -62,6 +63,8 @@ class Parts:
     helpers: Helpers = field(default_factory=Helpers)
     """Processes for what would hold up the event loop."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    tasks: TaskSettings = field(default_factory=TaskSettings)
+    """When a call becomes a task."""
     list_grace_s: float = 5.0
     prefix: bool = True
     """Whether tools are named with their server."""

@@ -95,12 +95,12 @@ class AttachedSource:
 
     def _with_public_links(self, call: Request, result: Result) -> Result:
         """The result with the URIs that clients know; one that speaks of no resource stays what it is."""
-        is_call = call.kind is RequestKind.CALL
+        is_call = call.kind is RequestKind.CALL or call.kind is RequestKind.TASK
         if result.error is not None or (is_call and not any(has_link(block) for block in result.content)):
             return result
         raw = msgspec.json.encode(result.mcp) if result.raw is None else result.raw
         to = partial(self.handed.hand_out, call.caller.id, self.name)
-        return Result(raw=links.translate_result(raw, to, is_call=is_call), value=result.value)
+        return Result(raw=links.translate_result(raw, to, is_call=is_call), value=result.value, task=result.task)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called on the event loop, wherever the source says that its tools changed."""

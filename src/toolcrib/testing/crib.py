@@ -19,6 +19,7 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import layer_stack, make_approvals, make_seal
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.servers import Parts
+from toolcrib.crib.tasks import TaskSettings
 from toolcrib.sources.native.functions import NativeTool
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.lockfile import MemoryRecords
@@ -108,6 +109,7 @@ def _make(
         log=beside.audit,
         live=beside.live,
         security=config.security,
+        tasks=TaskSettings(config.tasks.after_s, config.tasks.ttl_s, config.tasks.per_caller),
         list_grace_s=config.list_grace_s,
         prefix=prefix,
         capacity=config.capacity,

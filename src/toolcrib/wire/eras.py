@@ -23,9 +23,11 @@ META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-META_RESERVED = frozenset(
-    {META_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES, META_SERVER_INFO, META_LOG_LEVEL, META_SUBSCRIPTION}
-)
+META_RELATED_TASK = "io.modelcontextprotocol/related-task"
+META_RESERVED = frozenset({
+    META_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES, META_SERVER_INFO, META_LOG_LEVEL, META_SUBSCRIPTION,
+    META_RELATED_TASK,
+})  # fmt: skip
 
 UNSUPPORTED_VERSION = -32022
 

@@ -16,7 +16,14 @@ NAME = b"mcp-name"
 PARAM_PREFIX = b"mcp-param-"
 ANNOTATION = "x-mcp-header"
 
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 
 Header = Callable[[bytes], bytes | None]
 ParamHeaders = Mapping[tuple[str, ...], str]

@@ -237,7 +237,9 @@ async def test_a_greeting_waits_for_servers_nobody_has_heard_of():
         source.listing.release()
         said = [json.loads(await greeting), json.loads((await discovery)[0])["result"]]
 
-    assert [each["capabilities"] for each in said] == [{"tools": {"listChanged": True}, "logging": {}}] * 2
+    tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    there = {"tools": {"listChanged": True}, "logging": {}}
+    assert [each["capabilities"] for each in said] == [there, there | tasks]
     assert [each["instructions"] for each in said] == ["Ask first."] * 2
 
 

@@ -9,6 +9,7 @@ import msgspec
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.errors import CallTimeout, ConnectionLost, OutcomeUnknown
 from toolcrib.core.limits import retry_after_s, try_again
+from toolcrib.core.offers import RequestKind
 from toolcrib.core.requests import Request, RequestContext, Result
 
 SWEEP_S = 0.25
@@ -151,7 +152,8 @@ def replay(sleep: Sleep = asyncio.sleep) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        may_repeat = subject.offer.is_replayable
+        # To ask twice how work stands, or to end it, changes nothing; it forgets no answer that it was given twice.
+        may_repeat = subject.offer.is_replayable or subject.kind is RequestKind.TASK
 
         async def step(call: Request) -> Result:
             try:

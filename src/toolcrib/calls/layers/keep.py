@@ -47,7 +47,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
         limit = settings.limit if subject.offer.result_limit is None else subject.offer.result_limit
         # What a program reads or gets was asked for by its user, not by a model that it would be too much for.
         is_read = subject.kind is RequestKind.READ
-        is_kept = is_read or subject.kind is RequestKind.CALL
+        is_kept = is_read or subject.kind in (RequestKind.CALL, RequestKind.TASK)
         if not limit or not is_kept or (subject.name == RESULT_READ and not subject.server):
             return following
 
@@ -147,7 +147,7 @@ class Trade:
         wanted = ShownAs(
             self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
         )
-        shown = Result(raw=await self._show(raw, wanted))
+        shown = Result(raw=await self._show(raw, wanted), task=outcome.task)
         if outcome.error is not None:
             told = {META: wanted.kept.meta}
             shown.error = ErrorInfo(outcome.error.code, shown.content[0]["text"], outcome.error.retryable, told)

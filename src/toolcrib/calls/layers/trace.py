@@ -21,6 +21,7 @@ METHODS = {
     RequestKind.READ: "resources/read",
     RequestKind.GET: "prompts/get",
     RequestKind.COMPLETE: "completion/complete",
+    RequestKind.TASK: "tasks",
 }
 TOOL_ERROR = "tool_error"
 """What the convention wants for a result that says ``isError``."""
@@ -74,6 +75,8 @@ def _named(subject: Subject) -> dict[str, str]:
                 "gen_ai.tool.name": subject.name,
                 "gen_ai.tool.type": "extension" if subject.server else "function",
             }
+        case RequestKind.TASK:
+            return {"gen_ai.tool.name": subject.name}
         case RequestKind.READ:
             return {"mcp.resource.uri": subject.name}
         case RequestKind.GET | RequestKind.COMPLETE:

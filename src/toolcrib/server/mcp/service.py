@@ -1,6 +1,6 @@
 """The answers MCP clients get, whichever way they came in."""
 
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -9,12 +9,14 @@ from msgspec import UNSET, UnsetType
 from toolcrib.catalog.catalog import Catalog, is_for_apps
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide, may_know_server
 from toolcrib.core.offers import OfferKind, RequestKind
-from toolcrib.core.requests import BackChannel, ErrorInfo, Result
+from toolcrib.core.requests import BackChannel, Result
 from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import ClientChannel
 from toolcrib.server.mcp.news import ClientNews, NewsClient
+from toolcrib.server.mcp.outcomes import Asked, Method, as_not_found, encode_outcome, raise_rpc, told
 from toolcrib.server.mcp.parking import ParkingLot, is_retry
+from toolcrib.server.mcp.tasks import TaskMethods
 from toolcrib.wire import http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -186,20 +188,6 @@ class ServerIdentity:
         return {"name": self.name, "version": self.version}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request that is no call, with whoever made it."""
-
-    method: str
-    params: Mapping[str, Any]
-    asker: Asker
-    channel: BackChannel
-    caller: Caller
-
-
-Method = Callable[[Asked], Awaitable[bytes]]
-
-
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
@@ -212,15 +200,18 @@ class McpService:
         self.lot = ParkingLot(crib.seal, patience_s, fleet.replica if fleet is not None else "")
         """Calls that wait for their clients' answers."""
         self._whole, self._fronts, self._for_models = Listings(), Listings(), Listings(has_apps=False)
+        self.tasks = TaskMethods(front)
+        """Calls that are answered later."""
         both: Mapping[str, Method] = {
             **dict.fromkeys(LISTS, self._list),
             "resources/read": self._read,
             "prompts/get": self._get,
             "completion/complete": self._complete,
         }
-        self._modern: Mapping[str, Method] = {**both, "server/discover": self._discover}
+        self._modern: Mapping[str, Method] = {**both, **self.tasks.modern, "server/discover": self._discover}
         self._handshake: Mapping[str, Method] = {
             **both,
+            **self.tasks.handshake,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
             "resources/subscribe": self._subscribe,
@@ -259,7 +250,7 @@ class McpService:
 
     async def _discover(self, asked: Asked) -> bytes:
         await self.front.current()
-        return messages.discover_result(self._greeting(asked.caller))
+        return messages.discover_result(self._greeting(asked.caller, asked.asker))
 
     async def _set_level(self, asked: Asked) -> bytes:
         level = messages.LogLevel(asked.params.get("level")).name
@@ -287,14 +278,14 @@ class McpService:
         """The answer to a handshake. It is the only word on what there is and how to use it that the client will hear,
         so servers nobody has heard of are waited for here instead of at the first list."""
         await self.front.current()
-        return messages.initialize_result(asker, self._greeting(caller))
+        return messages.initialize_result(asker, self._greeting(caller, asker))
 
-    def _greeting(self, caller: Caller) -> messages.Greeting:
+    def _greeting(self, caller: Caller, asker: Asker) -> messages.Greeting:
         front = self.front
         texts = {name: text for name, text in front.instructions.items() if may_know_server(caller.grants, name)}
         return messages.Greeting(
             self.identity.info,
-            self._capabilities(),
+            self.tasks.announce(self._capabilities(), asker),
             join_instructions(self.identity.instructions, texts, is_alone=front.is_of_one_server),
             not front.is_partial,
         )
@@ -337,6 +328,8 @@ class McpService:
             if params.keys() - CALL_FIELDS:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
+        if "task" in more or (asker.is_modern and "extensions" in asker.capabilities):
+            return self.tasks.run(call, asker)
         return self.front.run(call, asker.name)
 
     async def _read(self, asked: Asked) -> bytes:
@@ -374,9 +367,9 @@ class McpService:
         call = self.front.request(name, arguments, asked.caller, asked.channel, None, meta, more, kind)
         result = await self.front.run(call, asked.asker.name)
         if result.error is not None:
-            _raise_rpc(result.error)
+            raise_rpc(result.error)
             is_theirs = result.error.code in ("TOOL_INVALID_INPUT", "TOOL_PERMISSION_DENIED")
-            raise RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, result.error.message, _told(result.error))
+            raise RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, result.error.message, told(result.error))
         raw = encode(result.mcp) if result.raw is None else result.raw
         if not asked.asker.is_modern:
             return raw
@@ -394,25 +387,6 @@ class McpService:
             return {}
 
 
-def encode_outcome(result: Result, asker: Asker) -> bytes:
-    """A result as the client's era wants it; a server's own JSON-RPC error stays one."""
-    if result.error is not None:
-        _raise_rpc(result.error)
-    raw = result.raw
-    if raw is None:
-        shown = result.mcp if result.error is None else {**result.mcp, "_meta": {"toolcrib/error": _told(result.error)}}
-        raw = encode(shown)
-    return stamp_modern(raw, result.result_type) if asker.is_modern else raw
-
-
-def _raise_rpc(error: ErrorInfo) -> None:
-    rpc_code = error.details.get("rpc_code")
-    if rpc_code is not None:
-        raise RpcError(rpc_code, error.message, error.details.get("data"))
-    if error.code == "TOOL_NOT_FOUND":
-        raise RpcError(INVALID_PARAMS, error.message, {"code": error.code, **error.details})
-
-
 def _uri_of(asked: Asked) -> str:
     uri = asked.params.get("uri")
     if type(uri) is not str or not uri:
@@ -425,19 +399,6 @@ def _client_of(asked: Asked) -> NewsClient:
     if client is None:
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")
     return client
-
-
-NOT_FOUND = -32002
-"""What the handshake era answers for a resource that is not there; the stateless one says ``INVALID_PARAMS``."""
-
-
-def as_not_found(error: RpcError, uri: str, asker: Asker) -> RpcError:
-    """The error of a read as the client's era knows it, with the URI that the client asked for."""
-    is_told = isinstance(error.data, Mapping) and ("uri" in error.data or error.data.get("code") == "TOOL_NOT_FOUND")
-    if error.code != NOT_FOUND and not (error.code == INVALID_PARAMS and is_told):
-        return error
-    data = {**error.data, "uri": uri} if isinstance(error.data, Mapping) else {"uri": uri}
-    return RpcError(INVALID_PARAMS if asker.is_modern else NOT_FOUND, error.message, data)
 
 
 INSTRUCTIONS_EACH, INSTRUCTIONS_MAX = 2_000, 8_000
@@ -467,10 +428,6 @@ def announced(catalog: Catalog, features: Container[str], *, is_whole: bool) -> 
     if not is_whole or OfferKind.PROMPT in kinds:
         found["prompts"] = {"listChanged": True}
     return found | {name: {} for name in ("completions", "logging") if not is_whole or name in features}
-
-
-def _told(error: ErrorInfo) -> dict[str, Any]:
-    return {"code": error.code, "retryable": error.retryable, "details": dict(error.details)}
 
 
 def refuse(request_id: RequestId | None, error: RpcError, asker: Asker | None) -> tuple[bytes, int]:

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from toolcrib.core.errors import ProtocolError, RemoteError
 from toolcrib.core.kinds import EraChoice
+from toolcrib.core.long_work import declares_tasks
 from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.questions import AskingRule
 from toolcrib.wire import eras, messages
@@ -35,10 +36,23 @@ class Agreement:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the server can do besides its offers: ``completions``, ``logging``, ``subscribe``."""
-        plain = [name for name in ("completions", "logging") if name in self.capabilities]
+        """What the server can do besides its offers: ``completions``, ``logging``, ``subscribe``, ``tasks``."""
         can_subscribe = _object(self.capabilities.get("resources")).get("subscribe") is True
-        return (*plain, "subscribe") if can_subscribe else tuple(plain)
+        has = {
+            "completions": "completions" in self.capabilities,
+            "logging": "logging" in self.capabilities,
+            "subscribe": can_subscribe,
+            "tasks": self._knows_tasks,
+        }
+        return tuple(name for name, is_there in has.items() if is_there)
+
+    @property
+    def _knows_tasks(self) -> bool:
+        """Whether it may answer a call later, in the way of its era."""
+        if eras.is_modern(self.version):
+            return declares_tasks(self.capabilities)
+        requests = _object(_object(self.capabilities.get("tasks")).get("requests"))
+        return "call" in _object(requests.get("tools"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,6 +316,16 @@ async def _more(channel: AskedChannel, required: _Required) -> dict[str, Any]:
     return more
 
 
+async def answer_requests(channel: AskedChannel, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The answers to what work that was begun before asks."""
+    try:
+        requests = msgspec.convert(asked, dict[str, _Request])
+    except msgspec.ValidationError as error:
+        name = channel.call.name
+        raise ProtocolError(f"The server of {name} asks back in a way that cannot be read: {error}.") from None
+    return await _answers(channel, requests)
+
+
 async def _answers(channel: AskedChannel, requests: Mapping[str, _Request]) -> dict[str, Any]:
     """All answers; what is asked at once goes to the client at once."""
     tasks = [asyncio.ensure_future(_answer(channel, request)) for request in requests.values()]

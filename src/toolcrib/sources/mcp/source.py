@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from toolcrib.core import links
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConnectionLost, InvalidArguments, ProtocolError, RemoteError, ToolcribError
-from toolcrib.core.kinds import EraChoice, Share
+from toolcrib.core.kinds import EraChoice, Share, TaskAction
+from toolcrib.core.long_work import with_tasks
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, SourceStatus
@@ -22,6 +23,7 @@ from toolcrib.sources.mcp.listing import OfferLister
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.questions import answer_rounds, asks_in_vain
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
+from toolcrib.sources.mcp.tasks import ServerTasks
 from toolcrib.wire import eras, http, messages, strict
 from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.results import LARGE_BYTES, ResultHead, read_head
@@ -32,6 +34,7 @@ METHODS: Mapping[RequestKind, str] = {
     RequestKind.READ: "resources/read",
     RequestKind.GET: "prompts/get",
     RequestKind.COMPLETE: "completion/complete",
+    RequestKind.TASK: "tasks",
 }
 
 
@@ -64,7 +67,8 @@ class McpSource:
         self._asking = offer.asking
         self._has_turned = False
         """Whether the server was found to need the older of its two eras."""
-        self._encoded_meta = "", b""
+        self._encoded_meta: dict[bool, tuple[str, bytes]] = {}
+        self._tasks = ServerTasks(name, self._ask_about_task, offer.asking)
         self._mirrored: dict[str, http.ParamHeaders] = {}
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -130,6 +134,7 @@ class McpSource:
     def adopt(self, listing: Listing) -> None:
         """Take over an earlier discovery: the era, and which arguments are mirrored into headers."""
         self.supervisor.remembered = listing.era
+        self._tasks.adopt(listing)
         if listing.asks and self._all_lanes is not None:
             self._note_asking(self._all_lanes)
         if self._is_http and eras.is_modern(listing.era):
@@ -163,6 +168,7 @@ class McpSource:
             return await self._put(self.supervisor, link, question, None, 1)
 
         listing = await OfferLister(self.name, ask, self._accept).ask(self.supervisor.agreed)
+        self._tasks.adopt(listing)
         problems = tuple(map(self.supervisor.hide_secrets, listing.problems))
         return replace(listing, problems=problems, asks=self._all_lanes is not None and self._all_lanes.asks)
 
@@ -189,6 +195,8 @@ class McpSource:
 
     async def answer(self, call: Request) -> Result:
         """Ask for it over the connection that all share, or in the caller's lane."""
+        if call.kind is RequestKind.TASK:
+            return await self._answer_task(call)
         lane = self.supervisor if self._lanes is None else self._enter_lane(self._lanes, call)
         link = lane.use()
         if link is None:
@@ -197,7 +205,7 @@ class McpSource:
             await lane.want_log(link, call.channel.log_level)
         more = self._asking.open_state(call) if call.more else call.more
         try:
-            raw = await self._ask(lane, link, call, more)
+            raw: Raw | bytes = await self._ask(lane, link, call, more)
         except RemoteError as error:
             return self._refused(lane, call, error)
         if len(raw) > LARGE_BYTES:
@@ -207,17 +215,46 @@ class McpSource:
             return Result(raw=shown)
         head = read_head(raw)
         if head.result_type == "input_required":
-            raw, head = await self._asked_back(lane, link, call, raw, head)
-        encoded, result_type = bytes(raw), head.result_type or ""
-        if call.kind is not RequestKind.CALL:
-            is_open = result_type == "input_required"
-            return Result(raw=await self._tidy_other(call, encoded), result_type=result_type if is_open else "")
+            raw, head = await self._asked_back(lane, link, call, Raw(raw), head)
+        if call.kind is not RequestKind.CALL or head.content is UNSET:
+            return await self._other_result(lane, call, raw, head)
+        encoded = bytes(raw)
         if not strict.is_plain(len(encoded), head):
-            encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
-            if links.has_links(encoded):
-                encoded = links.translate_result(encoded, self._handing_out(call))
-        result = Result(raw=encoded, result_type=result_type)
+            encoded = await self._tidy_call(call, encoded, head)
+        result = Result(raw=encoded, result_type=head.result_type or "")
         return self._failed(lane, result) if head.is_error else result
+
+    async def _other_result(self, lane: Supervisor, call: Request, raw: Raw | bytes, head: ResultHead) -> Result:
+        """What came of a request that is no call; or of a call, and is no content: it may be a task."""
+        if call.kind is not RequestKind.CALL:
+            is_open = head.result_type == "input_required"
+            tidied = await self._tidy_other(call, bytes(raw))
+            return Result(raw=tidied, result_type="input_required" if is_open else "")
+        task = self._tasks.created(call, head, Raw(raw))
+        if task is not None and self._tasks.is_handed_on(call):
+            return Result(raw=b"{}", result_type="task", task=task)
+        if task is not None:
+            raw, head = await self._tasks.settle(call, task)
+        return await self._as_result(lane, call, bytes(raw), head)
+
+    async def _answer_task(self, call: Request) -> Result:
+        """What a client wants to know of, or to do about, work that was handed on to it."""
+        task, raw = await self._tasks.act(call)
+        if not raw:
+            return Result(raw=b"{}", result_type="", task=task)
+        result = await self._as_result(self.supervisor, call, bytes(raw), read_head(raw))
+        result.task = task
+        return result
+
+    async def _as_result(self, lane: Supervisor, call: Request, encoded: bytes, head: ResultHead) -> Result:
+        """What a tool gave in the end."""
+        result = Result(raw=await self._tidy_call(call, encoded, head), result_type=head.result_type or "")
+        return self._failed(lane, result) if head.is_error else result
+
+    async def _tidy_call(self, call: Request, encoded: bytes, head: ResultHead) -> bytes:
+        """What a tool gave, as every client can read it, with the URIs that clients know."""
+        encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
+        return links.translate_result(encoded, self._handing_out(call)) if links.has_links(encoded) else encoded
 
     def _refused(self, lane: Supervisor, call: Request, error: RemoteError) -> Result:
         """What comes of a server's error: questions, if it is one that sends somebody to an address; else it is
@@ -340,6 +377,8 @@ class McpSource:
         """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
         version = lane.remembered
+        if more or call.target in self._tasks.required:
+            more = self._tasks.wish(call, more)
         if call.kind is not RequestKind.CALL:
             method, params = METHODS[call.kind], self._other_params(call, request_id, more, version)
             named = "" if call.kind is RequestKind.COMPLETE else call.target
@@ -352,6 +391,20 @@ class McpSource:
         if declared:
             question.headers = http.param_headers(declared, call.arguments)
         return self._put(lane, link, question, call)
+
+    async def _ask_about_task(self, call: Request, action: TaskAction, said: Mapping[str, Any]) -> Raw:
+        """Ask about work that was begun before, in the same lane, on whatever connection there is now."""
+        lane = self.supervisor if self._lanes is None else self._enter_lane(self._lanes, call)
+        link = lane.use() or await self._wait_for_link(lane, call)
+        meta = self._meta(self._declared(call.channel), lane.remembered)
+        params = encode({**said, "_meta": meta} if meta else said)
+        method, name, channel = f"tasks/{action}", said["taskId"], self._asking.around(call)
+        question = ServerRequest(link.new_id(), method, params, name, (), channel, lane.remembered, call.caller)
+        return await self._put(lane, link, question, call)
+
+    def _declared(self, channel: BackChannel) -> Mapping[str, Any]:
+        """What a server of the stateless era is told that can be done for a call."""
+        return self._tasks.declare(channel, self._asking.all_of(channel.capabilities))
 
     def _other_params(self, call: Request, request_id: int, more: Mapping[str, Any], version: str) -> bytes:
         """What is asked to read a resource, get a prompt or complete an argument."""
@@ -372,7 +425,9 @@ class McpSource:
         try:
             is_plain = not (more or call.meta or channel.wants_progress or channel.log_level)
             if is_plain and not self._has_own_part(channel, version):
-                return messages.plain_call_params(call.target, call.encode_arguments(), self._plain_meta(version))
+                return messages.plain_call_params(
+                    call.target, call.encode_arguments(), self._plain_meta(version, channel)
+                )
             meta = self._meta_of(call, request_id, version)
             return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -385,7 +440,7 @@ class McpSource:
     def _meta_of(self, call: Request, request_id: int, version: str) -> dict[str, Any]:
         """The ``_meta`` of a request: what its caller said, and what toolcrib says for it."""
         channel = call.channel
-        own = self._meta(self._asking.all_of(channel.capabilities), version)
+        own = self._meta(self._declared(channel), version)
         meta: dict[str, Any] = {**call.meta, **(own or {})}
         if own is not None and channel.log_level:
             meta[eras.META_LOG_LEVEL] = channel.log_level
@@ -393,15 +448,18 @@ class McpSource:
             meta["progressToken"] = request_id
         return meta
 
-    def _plain_meta(self, version: str) -> bytes:
+    def _plain_meta(self, version: str, channel: BackChannel) -> bytes:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""
-        if self._encoded_meta[0] != version:
-            meta = self._meta(self._asking.own, version)
-            self._encoded_meta = version, b"" if meta is None else encode(meta)
-        return self._encoded_meta[1]
+        is_polled = self._tasks.polls and not channel.takes_input_required
+        known = self._encoded_meta.get(is_polled)
+        if known is None or known[0] != version:
+            meta = self._meta(with_tasks(self._asking.own) if is_polled else self._asking.own, version)
+            known = self._encoded_meta[is_polled] = version, b"" if meta is None else encode(meta)
+        return known[1]
 
     async def close(self) -> None:
         """Stop the server, with all its lanes."""
+        await self._tasks.close()
         try:
             await asyncio.gather(self.supervisor.close(), *(each.close() for each in (self._all_lanes,) if each))
         finally:
