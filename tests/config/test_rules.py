@@ -68,6 +68,7 @@ STRICTER = {
     ],
     "isolation.minimum": [({"system": "confined"}, {"system": "none"}, {"system": "confined"})],
     "kb.add_from": [(("docs", "notes"), ("notes", "/"), ("notes",)), ((), ("/",), ())],
+    "model.sampling": [("allow", "ask", "ask"), ("ask", "deny", "deny")],
     "workspace.bash": [(True, False, False)],
     "workspace.isolation": [("limits", "confined", "confined")],
     "workspace.network": [(True, False, False)],

@@ -4,11 +4,13 @@ Every way to a person is a **Surface**. All that reach somebody are tried at onc
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, assert_never
 
+from toolcrib.calls.forms import QuestionForm
 from toolcrib.calls.marks import Marks
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
@@ -52,6 +54,8 @@ class ApprovalAnswer:
     reply: ApprovalReply
     by: str = ""
     """The caller who said it; empty where the way to the person tells nothing of them."""
+    content: Mapping[str, Any] | None = None
+    """What a form was filled in with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class ApprovalQuestion:
     caller: str
     arguments: Mapping[str, Any]
     timeout_s: float
+    form: QuestionForm | None = None
+    """What its server wants to know while it runs; ``None``: whether it may run at all."""
 
 
 class Surface(Protocol):
@@ -73,6 +79,10 @@ class Surface(Protocol):
     @property
     def name(self) -> str:
         """What the log calls it."""
+
+    @property
+    def takes_forms(self) -> bool:
+        """Whether people there can fill in a server's form."""
 
     def reaches(self, call: Request) -> bool:
         """Whether somebody is there who may answer for this call."""
@@ -157,6 +167,16 @@ class Approvals:
         if live is not None:
             live.end("approval")
         await self.take(call, reach, answer, way)
+
+    async def have_filled_in(self, call: Request, server: str, form: QuestionForm) -> ApprovalAnswer | None:
+        """What a person answers to a call's server; ``None`` if nobody does. It is written down before it counts."""
+        surfaces = [surface for surface in self.surfaces if surface.takes_forms and surface.reaches(call)]
+        question_id, timeout_s = f"{call.id}-{secrets.token_hex(4)}", self.settings.timeout_s
+        question = ApprovalQuestion(question_id, call.name, server, "", call.caller.id, {}, timeout_s, form)
+        answer, way = await self._ask(question, call, surfaces) if surfaces else (None, "nobody")
+        ruling = Ruling.NO_ANSWER if answer is None else ruling_of(answer.reply).by(way)
+        await self.audit.commit(_entry(call, call.name, ruling, answer, "question"))
+        return answer
 
     async def recall(self, caller: Caller, tool: str) -> Ruling | None:
         """What an earlier answer decides; ``None`` if a person must be asked."""
@@ -260,9 +280,11 @@ async def _end(tasks: "set[asyncio.Task[ApprovalAnswer | None]]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _entry(call: Request, tool: str, decision: str, answer: ApprovalAnswer | None) -> AuditEntry:
+def _entry(
+    call: Request, tool: str, decision: str, answer: ApprovalAnswer | None, event: str = "approval"
+) -> AuditEntry:
     return AuditEntry(
-        "approval",
+        event,
         tool=tool,
         caller=call.caller.id,
         caller_kind=call.caller.kind,

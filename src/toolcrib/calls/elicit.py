@@ -75,6 +75,8 @@ class ClientSurface:
     """A Surface for clients that can be asked in the middle of a call."""
 
     name = "client"
+    takes_forms = False
+    """A server's form is passed on as it is, if the client can show it."""
 
     def reaches(self, call: Request) -> bool:
         """Whether the client shows forms and can be asked now."""

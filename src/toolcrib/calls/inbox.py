@@ -1,9 +1,10 @@
 """The inbox: questions that wait for somebody to look in."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.core.access import Caller, may_approve
@@ -14,7 +15,8 @@ ATTENDED_S = 60.0
 """How long after it was last looked at an inbox still counts as attended."""
 
 Clock = Callable[[], float]
-AnswerElsewhere = Callable[[str, ApprovalReply, Caller], Awaitable[bool]]
+Content = Mapping[str, Any] | None
+AnswerElsewhere = Callable[[str, ApprovalReply, Caller, Content], Awaitable[bool]]
 Listener = Callable[[ApprovalQuestion, str], None]
 """Told of a question and what became of it: ``waiting``, ``answered`` or ``withdrawn``."""
 
@@ -33,6 +35,7 @@ class Inbox:
     """A Surface for people who poll for questions; counts as reachable while one polls."""
 
     name = "inbox"
+    takes_forms = True
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -122,12 +125,14 @@ class Inbox:
         """The questions of calls that wait here."""
         return [waiting for waiting in self._waiting.values() if waiting.answer is not None]
 
-    async def answer_anywhere(self, question_id: str, reply: ApprovalReply, by: Caller) -> bool:
+    async def answer_anywhere(
+        self, question_id: str, reply: ApprovalReply, by: Caller, content: Content = None
+    ) -> bool:
         """Answer a question, wherever its call waits; whether it still waited."""
         waiting = self._waiting.get(question_id)
         if waiting is not None and waiting.answer is None and self.elsewhere is not None:
-            return await self.elsewhere(question_id, reply, by)
-        return self.answer(question_id, reply, by)
+            return await self.elsewhere(question_id, reply, by, content)
+        return self.answer(question_id, reply, by, content)
 
     def open_to(self, viewer: Caller) -> list[Waiting]:
         """All that waits and this viewer may answer; asking does not count as looking in."""
@@ -137,10 +142,10 @@ class Inbox:
         """The question of that id, while it waits."""
         return self._waiting.get(question_id)
 
-    def answer(self, question_id: str, reply: ApprovalReply, by: Caller) -> bool:
+    def answer(self, question_id: str, reply: ApprovalReply, by: Caller, content: Content = None) -> bool:
         """Answer a question; whether it still waited. Whether this caller may answer it is for the door to ask."""
         waiting = self._waiting.get(question_id)
         if waiting is None or waiting.answer is None or waiting.answer.done():
             return False
-        waiting.answer.set_result(ApprovalAnswer(reply, by.id))
+        waiting.answer.set_result(ApprovalAnswer(reply, by.id, content))
         return True

@@ -6,11 +6,12 @@ The replica where a call waits decides which answer came first, and tells the ot
 import asyncio
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
-from toolcrib.calls.inbox import Inbox, Waiting
+from toolcrib.calls.inbox import Content, Inbox, Waiting
 from toolcrib.core.access import APPROVE, Caller, CallerKind, Grants, may_approve
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CoordinationUnavailable
@@ -49,6 +50,7 @@ class RemoteAnswer(msgspec.Struct, tag=True, array_like=True):
     answer: str
     reply: ApprovalReply
     by: str
+    content: dict[str, Any] | None = None
 
 
 class Looking(msgspec.Struct, tag=True, array_like=True):
@@ -141,12 +143,13 @@ class ReplicaInbox:
             self._told_viewers[viewer.id] = now, viewer.kind
             self._say(Looking(viewer.id, viewer.kind, 0.0))
 
-    async def _answer(self, question_id: str, reply: ApprovalReply, by: Caller) -> bool:
+    async def _answer(self, question_id: str, reply: ApprovalReply, by: Caller, content: Content) -> bool:
         """Have the replica where the call waits take an answer; whether it counted."""
         mine = secrets.token_hex(8)
         settled = self._asking.setdefault(question_id, asyncio.get_running_loop().create_future())
         try:
-            await self._topic.tell(msgspec.json.encode(RemoteAnswer(question_id, mine, reply, by.id)))
+            filled = None if content is None else dict(content)
+            await self._topic.tell(msgspec.json.encode(RemoteAnswer(question_id, mine, reply, by.id, filled)))
             async with asyncio.timeout(CONFIRM_S):
                 return await asyncio.shield(settled) == mine
         except TimeoutError:
@@ -193,7 +196,7 @@ class ReplicaInbox:
         found = self._inbox.find(word.question)
         if found is None or found.answer is None:
             return
-        if self._inbox.answer(word.question, word.reply, Caller(word.by)):
+        if self._inbox.answer(word.question, word.reply, Caller(word.by), word.content):
             self._winners[word.question] = word.answer
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
+from toolcrib.calls.forms import AskedField, QuestionForm, fill_in
 from toolcrib.cli.console import Console
 from toolcrib.core.requests import Request
 
@@ -29,6 +30,7 @@ class TerminalSurface:
     """Asks whoever sits at this terminal, one question at a time."""
 
     name = "terminal"
+    takes_forms = True
 
     def __init__(self, console: Console, stdin: int) -> None:
         self._console, self._stdin = console, stdin
@@ -43,6 +45,8 @@ class TerminalSurface:
         """Ask until there is an answer that can be understood."""
         del call
         async with self._turn:
+            if question.form is not None:
+                return await ask_form(self._console, self._stdin, question.tool, question.form)
             lines = describe(question.tool, question.level, question.caller, question.arguments)
             reply = await ask(self._console, self._stdin, lines)
         return ApprovalAnswer(reply) if reply is not None else None
@@ -80,6 +84,42 @@ async def ask(console: Console, stdin: int, lines: list[str]) -> ApprovalReply |
         return await _read_reply(console, stdin)
     finally:
         console.hold_status = False
+
+
+async def ask_form(console: Console, stdin: int, tool: str, form: QuestionForm) -> ApprovalAnswer | None:
+    """Have a server's form filled in, field by field; ``None`` when the terminal is closed."""
+    console.say(f"\nThe server of {tool} asks: {form.message}", "bold", "yellow")
+    if form.url:
+        console.say(f"    Go to {form.url}, then come back.")
+    while True:
+        given = {}
+        for field in form.fields:
+            line = await _read(console, stdin, _prompt(field))
+            if not line:
+                return None
+            given[field.name] = line.strip()
+        content, problems = fill_in(form, given)
+        for problem in problems:
+            console.say(f"    {problem}", "red")
+        if not problems:
+            break
+    line = await _read(console, stdin, "  [y]es, send it, or [n]o? ")
+    if not line:
+        return None
+    is_sent = line.strip().lower() in ("y", "yes")
+    return ApprovalAnswer(ApprovalReply.ONCE, content=content) if is_sent else ApprovalAnswer(ApprovalReply.NO)
+
+
+def _prompt(field: AskedField) -> str:
+    choices = f" ({', '.join(value for value, _ in field.choices)})" if field.choices else ""
+    told = f": {field.description}" if field.description else ""
+    return f"    {field.title or field.name}{choices}{told}{' (needed)' if field.is_required else ''}: "
+
+
+async def _read(console: Console, stdin: int, prompt: str) -> str:
+    console.err.write(prompt)
+    console.err.flush()
+    return await read_line(stdin)
 
 
 async def _read_reply(console: Console, stdin: int) -> ApprovalReply | None:

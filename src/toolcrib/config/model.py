@@ -144,6 +144,8 @@ class ServerConfig:
     """Who shares one process or session of it; empty or ``auto`` for what ``sharing`` says."""
     lanes: Annotated[int | None, Key(readers.count, min, http_level=_ADMIN)] = None
     """How many processes or sessions there may be at once where not all callers share one."""
+    roots: Annotated[tuple[str, ...], prefer(readers.texts("paths"), http_level=_ADMIN)] = ()
+    """The directories that the server is told of where the client has none to tell."""
     era: Annotated[EraChoice, prefer(readers.one_of(*EraChoice), http_level=_ADMIN)] = EraChoice.AUTO
     """In which era it is spoken to, if it speaks both."""
     isolation: Annotated[

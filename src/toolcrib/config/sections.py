@@ -281,6 +281,8 @@ class ModelConfig:
     """How long it may be silent."""
     max_tokens: Annotated[int, prefer(readers.count)] = 4096
     """Of one answer."""
+    sampling: Annotated[Policy, Key(readers.one_of(Policy.ALLOW, Policy.ASK, Policy.DENY), POLICY)] = Policy.ASK
+    """Whether servers may ask it where the client has no model for them."""
 
 
 @dataclass(frozen=True, slots=True)

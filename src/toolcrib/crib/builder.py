@@ -182,12 +182,13 @@ class CribBuilder:
         log, inbox = open_audit(config, noted(backend), emit), Inbox(time.monotonic)
         fleet = await join_fleet(backend, replica_name(config), emit)
         marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
+        maker.desk = desk = make_approvals(config, emit, ledger or MemoryAnswers(), log, inbox, marks)
         maker.seal = make_seal(marks.secret if marks is not None else b"")
         return Parts(
             native=native,
             make_source=maker,
             records=ledger or MemoryRecords(),
-            desk=make_approvals(config, emit, ledger or MemoryAnswers(), log, inbox, marks),
+            desk=desk,
             inbox=inbox,
             emit=emit,
             log=log,

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from toolcrib.calls.approvals import Approvals
+from toolcrib.calls.deputy import Deputy
 from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve, resolve_server
@@ -32,6 +34,7 @@ from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.worker import Workers
 from toolcrib.models.api import Model, ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
+from toolcrib.models.sampling import sample_model
 from toolcrib.sources.mcp.bounds import Isolator, from_file
 from toolcrib.sources.mcp.lanes import Lanes, Ready
 from toolcrib.sources.mcp.link import CLIENT_NAME, Link, LinkEvents
@@ -283,6 +286,8 @@ class SourceMaker:
         """What toolcrib itself is given; no server may repeat that either."""
         self.seal = Seal(elapsed)
         """For servers' own state that clients carry."""
+        self.desk: Approvals | None = None
+        """Where people are asked what clients cannot answer; without it nobody is."""
         self._redactors: dict[str, Redactor] = {}
         self.spawner = Spawner()
         self.helpers = Helpers()
@@ -296,7 +301,8 @@ class SourceMaker:
     def __call__(self, server: ServerConfig) -> McpSource:
         """The source of one server; nothing is started yet."""
         self._servers[server.name] = server
-        asking = AskingRule(server.relay, timeout_s=self._config.security.ask_timeout_s, seal=self.seal)
+        deputy = None if self.desk is None else self._deputy(server, self.desk)
+        asking = AskingRule(server.relay, deputy, self._config.security.ask_timeout_s, self.seal)
         offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, asking.declared, asking, server.era)
         connect = self._config.connect
         settings = SupervisorSettings(
@@ -312,6 +318,16 @@ class SourceMaker:
         source = McpSource(server.name, main, offer, is_http=is_http, helpers=self.helpers, handed=self.links)
         source.split_into(self._lanes(server, dial, offer, settings))
         return source
+
+    def _deputy(self, server: ServerConfig, desk: Approvals) -> Deputy:
+        """Who answers the server where a client cannot."""
+        config, env = self._config.model, self._around.env
+
+        async def sample(params: Mapping[str, Any]) -> Mapping[str, Any]:
+            return await sample_model(open_model(None, config, env), params, config.max_tokens)
+
+        roots = tuple((self._around.cwd / from_file(root, server)).resolve().as_uri() for root in server.roots)
+        return Deputy(server.name, desk, roots, sample if config.model else None, config.sampling)
 
     def _lanes(self, server: ServerConfig, dial: Dial, offer: ClientIdentity, settings: SupervisorSettings) -> Lanes:
         """Where calls go that do not share the server's process or session; none is opened yet."""

@@ -229,6 +229,11 @@ class Forwarding:
         """What the log calls it."""
         return self.surface.name
 
+    @property
+    def takes_forms(self) -> bool:
+        """Whether people there can fill in a form."""
+        return self.surface.takes_forms
+
     def reaches(self, call: Request) -> bool:
         """Whether somebody is there who may answer."""
         return self.surface.reaches(call)

@@ -1,10 +1,18 @@
 """Approvals on the page: questions arrive, are answered by others than who asked, and answers can be taken back."""
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 from tests.fleet.running import until
 from tests.server.web.workbench import listening, open_bench
 
-ASK = '[security.policies]\nlaunch = "ask"'
+SERVER = Path(__file__).parents[1] / "rest" / "asking_server.py"
+ASK = (
+    '[security.policies]\nlaunch = "ask"\n'
+    f"[servers.shop]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(SERVER))}]\n"
+)
 TRICKY = "<b>moon</b>\u202eback"
 
 
@@ -41,6 +49,24 @@ def test_a_question_is_shown_as_it_is_and_allowed(bench):
     assert reply.place == "/approvals?done=allowed"
     assert agent.result().get("isError") is not True
     assert bench.owner.post(address, answer="once").status == 404
+
+
+def test_a_servers_form_is_filled_in(bench):
+    """Field by field; what does not fit is said."""
+    bench.owner.get("/approvals")
+    agent = bench.agent("shop__drop")
+    address = question(bench)
+    page = bench.owner.get("/approvals").text
+
+    unfit = bench.owner.post(address, **{"answer": "once", "field-name": "x"})
+    sent = bench.owner.post(address, **{"answer": "once", "field-name": "shop", "field-sure": "true", "field-how": ""})
+
+    assert "Really drop it?" in page
+    assert '<option value="later">Later</option>' in page
+    assert unfit.status == 422
+    assert sent.place == "/approvals?done=allowed"
+    said = json.loads(agent.result()["content"][0]["text"])
+    assert said == {"action": "accept", "content": {"name": "shop", "sure": True}}
 
 
 def test_no_means_no(bench):

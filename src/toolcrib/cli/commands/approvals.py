@@ -2,12 +2,13 @@
 
 import asyncio
 import sys
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from toolcrib.calls.approvals import ApprovalReply
-from toolcrib.cli.asking import ask, describe
+from toolcrib.cli.asking import ask, ask_form, describe
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import NotFound, UsageError
 from toolcrib.cli.invoke import REMOTE, Options, arg, as_json, command
@@ -80,27 +81,42 @@ async def run_watch(options: Options, console: Console) -> None:
 
 async def _answer(remote: Remote, question: QuestionEntry, console: Console) -> bool:
     """Ask the person and pass the answer on; false when the terminal was closed."""
-    lines = describe(question.tool, question.level, question.caller, question.arguments)
-    reply = await ask(console, sys.stdin.fileno(), lines)
-    if reply is None:
+    body = await _ask(question, console)
+    if body is None:
         return False
     try:
-        await remote.send("POST", f"{PATH}/{question.id}", {"answer": reply})
+        await remote.send("POST", f"{PATH}/{question.id}", body)
     except PermissionDenied as error:
         console.say(str(error), "yellow")
     return True
 
 
+async def _ask(question: QuestionEntry, console: Console) -> dict[str, Any] | None:
+    """What the person says."""
+    if question.form is None:
+        lines = describe(question.tool, question.level, question.caller, question.arguments)
+        reply = await ask(console, sys.stdin.fileno(), lines)
+        return None if reply is None else {"answer": reply}
+    answer = await ask_form(console, sys.stdin.fileno(), question.tool, question.form)
+    return None if answer is None else {"answer": answer.reply, "content": dict(answer.content or {})}
+
+
 @command(
     arg("id", metavar="ID", help="the question, as `toolcrib approvals ls` shows it"),
     arg("answer", choices=list(ApprovalReply), help="what to answer"),
+    arg("field", nargs="*", metavar="NAME=VALUE", help="what a server's form is filled in with"),
     REMOTE,
 )
 async def run_answer(options: Options, console: Console) -> None:
     """Answer it."""
+    unfit = [text for text in options.field if "=" not in text]
+    if unfit:
+        raise UsageError(f"{unfit[0]!r} is no NAME=VALUE.")
+    content = dict(text.split("=", 1) for text in options.field)
     remote = open_remote(options.url, options.config, Environment())
     try:
-        await remote.send("POST", f"{PATH}/{quote(options.id, safe='')}", {"answer": options.answer})
+        body = {"answer": options.answer} | ({"content": content} if content else {})
+        await remote.send("POST", f"{PATH}/{quote(options.id, safe='')}", body)
     finally:
         await remote.close()
     console.say(f"Answered: {options.answer}.")

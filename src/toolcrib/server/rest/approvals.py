@@ -5,13 +5,15 @@ with ``{"answer": "once"}`` answers. Both need a token: whoever asked can never 
 """
 
 import math
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from toolcrib.calls.approvals import ApprovalReply
+from toolcrib.calls.forms import fill_in
 from toolcrib.catalog.pins import NO_TRUST, FieldTrust
 from toolcrib.core.access import may_approve
 from toolcrib.core.errors import InvalidArguments, PermissionDenied
@@ -160,6 +162,9 @@ class ReplyBody(msgspec.Struct, forbid_unknown_fields=True):
     """An answer to one question."""
 
     answer: ApprovalReply
+    """Of a server's form: ``once`` sends it, ``no`` declines."""
+    content: dict[str, Any] = {}
+    """What a server's form is filled in with."""
 
 
 @APPROVALS.route(
@@ -199,7 +204,7 @@ def _wait_s(visit: PageRequest) -> float:
     About(
         "Answer a question",
         Answered,
-        "Whoever asked cannot answer.",
+        "Whoever asked cannot answer. A question with a `form` is a server's: `content` fills it in.",
         body=ReplyBody,
         example={"answer": "once"},
         problems=(403, 404, 409, 415, 422),
@@ -207,19 +212,25 @@ def _wait_s(visit: PageRequest) -> float:
 )
 async def _answer(visit: PageRequest) -> HttpAnswer:
     visit.need_approver()
-    reply = visit.json(ReplyBody).answer
-    await answer_question(visit, reply)
-    return json_answer(Answered(visit.params["id"], reply))
+    body = visit.json(ReplyBody)
+    await answer_question(visit, body.answer, body.content)
+    return json_answer(Answered(visit.params["id"], body.answer))
 
 
-async def answer_question(visit: PageRequest, reply: ApprovalReply) -> None:
-    """Answer the question an address names, as far as the visitor may."""
+async def answer_question(visit: PageRequest, reply: ApprovalReply, given: Mapping[str, Any]) -> None:
+    """Answer the question an address names, as far as the visitor may; a form that is not filled in well still
+    waits."""
     found = visit.view.question(visit.params["id"])
     if found is None:
         raise HttpProblem(404, "RESOURCE_NOT_FOUND", "No such question waits for an answer (any more).")
     if not may_approve(visit.caller, found.question.caller):
         raise forbidden("Whoever asked cannot answer: use another token.")
-    if not await visit.view.answer(visit.params["id"], reply):
+    form, content = found.question.form, None
+    if form is not None and reply is not ApprovalReply.NO:
+        content, problems = fill_in(form, given)
+        if problems:
+            raise unfit(" ".join(problems))
+    if not await visit.view.answer(visit.params["id"], reply, content):
         raise conflict("Somebody else answered first.")
 
 

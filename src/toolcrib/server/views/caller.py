@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from toolcrib.calls.approvals import ApprovalReply
-from toolcrib.calls.inbox import Waiting
+from toolcrib.calls.inbox import Content, Waiting
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.catalog.catalog import Catalog, Route
@@ -249,9 +249,9 @@ class CallerView:
         """Have questions come to the inbox, because the caller looks at it."""
         self._crib.inbox.attend(self.caller)
 
-    async def answer(self, question_id: str, reply: ApprovalReply) -> bool:
+    async def answer(self, question_id: str, reply: ApprovalReply, content: Content = None) -> bool:
         """Answer for the caller; false if somebody else was quicker."""
-        return await self._crib.inbox.answer_anywhere(question_id, reply, self.caller)
+        return await self._crib.inbox.answer_anywhere(question_id, reply, self.caller, content)
 
     async def forget_answer(self, tool: str, caller: str) -> bool:
         """Have a person asked again who answered once and for all; whether there was an answer."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib.calls.approvals import ApprovalReply
+from toolcrib.calls.forms import QuestionForm
 from toolcrib.calls.inbox import Waiting
 from toolcrib.calls.live import CallEntry
 from toolcrib.core.view import KeptAnswer, View
@@ -44,6 +45,8 @@ class QuestionEntry(View):
     arguments: dict[str, Any]
     asked_at: str
     seconds_left: float
+    form: QuestionForm | None = None
+    """What its server wants to know while it runs; ``null``: whether it may run at all."""
 
 
 class QuestionList(View):
@@ -85,6 +88,7 @@ def question_entry(entry: Waiting) -> QuestionEntry:
         arguments=dict(question.arguments),
         asked_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - waited_s)),
         seconds_left=round(max(0.0, question.timeout_s - waited_s), 1),
+        form=question.form,
     )
 
 

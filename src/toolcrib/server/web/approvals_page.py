@@ -18,6 +18,8 @@ from toolcrib.server.web.tool_rows import changes_between, tool_address
 ROUTES = PageRoutes()
 HELD_SHOWN = 20
 KEPT_SHOWN = 100
+FIELD = "field-"
+"""Before the names of a server's own fields, which may be any."""
 REPLIES = {reply.value for reply in ApprovalReply}
 
 
@@ -63,11 +65,13 @@ async def _stream(_: Pages, visit: PageRequest) -> HttpAnswer | None:
 @ROUTES.post("/approvals/{id}")
 async def _answer(_: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_approver()
-    given = visit.form().get("answer", "")
+    fields = visit.form()
+    given = fields.get("answer", "")
     if given not in REPLIES:
         raise unfit(f"An answer is one of {', '.join(sorted(REPLIES))}.")
     reply = ApprovalReply(given)
-    await answer_question(visit, reply)
+    filled = {name.removeprefix(FIELD): value for name, value in fields.items() if name.startswith(FIELD)}
+    await answer_question(visit, reply, filled)
     return go_on("/approvals", "refused" if reply is ApprovalReply.NO else "allowed")
 
 
