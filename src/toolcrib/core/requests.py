@@ -144,6 +144,9 @@ class RequestContext(msgspec.Struct):
     """What was put right in its arguments, in words; set by ``arguments``."""
     is_in_lane: bool = False
     """Whether it went to a process or session that not all callers share; set by the source."""
+    may_last_until: float = 0.0
+    """By the event loop's clock: how long it may go on where only the usual limit would end it; set by whoever has its
+    caller ask for the result later."""
     sent: bool = False
     """Whether it may have reached the tool; set by the source, taken back by ``replay`` before it tries again."""
     withheld: frozenset[str] = frozenset()

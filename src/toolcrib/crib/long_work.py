@@ -50,6 +50,7 @@ class LongWork:
         self.task_id, self.caller = "", call.caller
         self.running: asyncio.Task[Result] | None = None
         self._call = replace(call, channel=WorkChannel(call.channel, self))
+        self._until = 0.0
         self._ways, self._changed = ways, changed
         self._asked: dict[str, dict[str, Any]] = {}
         self._answers: dict[str, asyncio.Future[bytes]] = {}
@@ -63,7 +64,12 @@ class LongWork:
             if not self.is_out or result.error is not None or not result.asks_back:
                 return result
             call = self._ways.again(call, await self._round(result.mcp))
+            call.context.may_last_until = self._until
         return Result.failed(ProtocolError(f"The server of {call.name} asked back more than {ROUNDS_MAX} times."))
+
+    def may_last(self, seconds: float) -> None:
+        """Let it go on for so long: nobody waits for it any more."""
+        self._until = self._call.context.may_last_until = asyncio.get_running_loop().time() + seconds
 
     async def _round(self, required: Mapping[str, Any]) -> dict[str, Any]:
         """The answers to all that a result asks, and the state that belongs to them."""

@@ -144,6 +144,7 @@ class TaskBook:
         assert running is not None
         ttl_s = min(self.settings.ttl_s, ways.ttl_s or self.settings.ttl_s)
         entry = self._enter(call, address, ttl_s)
+        work.may_last(ttl_s)
         work.is_out, work.task_id = True, entry.id
         self._works[entry.id] = work
         if running.done():

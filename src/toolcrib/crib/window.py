@@ -218,6 +218,12 @@ class ProfileView:
         return frozenset(name for shelf in self._shelves() for name in shelf.record.features)
 
     @property
+    def task_eras(self) -> Mapping[str, str]:
+        """The servers behind this window that may answer calls later, and the revision in whose way they do."""
+        records = (shelf.record for shelf in self._shelves() if "tasks" in shelf.record.features)
+        return {record.server: record.era for record in records}
+
+    @property
     def instructions(self) -> Mapping[str, str]:
         """How the servers behind this window say they want to be used; what changed is held until it is accepted."""
         return {

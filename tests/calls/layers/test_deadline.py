@@ -276,3 +276,27 @@ async def test_a_call_is_late_when_its_own_time_is_over_after_people_have_answer
         await with_deadline(slow, TINY_S)(asked)
 
     assert slow.was_cancelled
+
+
+async def test_a_call_whose_caller_asks_for_its_result_later_goes_on():
+    """Beyond the usual limit, for as long as it was told it may."""
+    slow, later = Slow(), call()
+    later.context.may_last_until = asyncio.get_running_loop().time() + 60
+    running = asyncio.ensure_future(with_deadline(slow, TINY_S)(later))
+    await slow.started.wait()
+    for _ in range(3):
+        with pytest.raises(CallTimeout):
+            await with_deadline(Slow(), TINY_S)(call())
+    slow.released.set()
+
+    assert (await running).mcp == {"content": []}
+
+
+@pytest.mark.parametrize(("tool_s", "caller_s"), [(TINY_S, None), (None, TINY_S)])
+async def test_a_limit_that_somebody_set_holds_whether_its_caller_waits_or_not(tool_s, caller_s):
+    """For the tool, or for this very call."""
+    slow, later = Slow(), call(caller_s)
+    later.context.may_last_until = asyncio.get_running_loop().time() + 60
+
+    with pytest.raises(CallTimeout):
+        await with_deadline(slow, tool_s=tool_s)(later)

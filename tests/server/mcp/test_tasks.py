@@ -15,7 +15,7 @@ from toolcrib.core.access import LOCAL_USER, Caller, Grants
 from toolcrib.core.errors import RemoteError
 from toolcrib.core.kinds import Policy, TaskStatus
 from toolcrib.core.long_work import EXTENSION, TaskState
-from toolcrib.core.offers import RequestKind, SecurityLevel
+from toolcrib.core.offers import RequestKind, SecurityLevel, Tool
 from toolcrib.core.requests import Request, Result
 from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -271,6 +271,43 @@ async def test_a_client_that_does_not_know_tasks_waits_for_its_answer(asker):
 
     assert result["content"] == [{"type": "text", "text": "dig ran"}]
     assert source.calls[0].more == {}
+
+
+@pytest.mark.parametrize(("said", "shown"), [("required", "optional"), ("optional", "optional"), (None, None)])
+async def test_a_tool_that_its_server_runs_as_a_task_only_can_be_called_by_anybody(said, shown):
+    """Because toolcrib follows it for those that know no tasks: clients would not even try otherwise."""
+    extra = {} if said is None else {"execution": {"taskSupport": said}}
+    source = FakeSource("srv", [Tool("dig", extra=extra)])
+    async with opened(source) as made:
+        (listed,) = (await Client(made, OLD).ask("tools/list"))["tools"]
+
+    assert listed.get("execution", {}).get("taskSupport") == shown
+
+
+@pytest.mark.parametrize(
+    ("era", "asker", "shown"), [("2026-07-28", OLD, True), ("2026-07-28", NEW, False), ("2025-11-25", OLD, False)]
+)
+async def test_handshake_clients_are_told_which_tools_of_the_other_era_can_be_tasks(era, asker, shown):
+    """They ask for a task only where a tool says so."""
+    source = owner()
+    source.era = era
+    async with opened(source) as made:
+        listed = (await Client(made, asker).ask("tools/list"))["tools"]
+
+    assert ["execution" in tool for tool in listed] == [shown, shown]
+
+
+async def test_the_work_for_a_caller_that_was_turned_away_ends():
+    """Others go on."""
+    source = slow()
+    async with opened(source) as made:
+        alice, bob = Client(made, NEW, ALICE), Client(made, NEW, BOB)
+        ids = [await alice.begin(), await bob.begin()]
+        alice.mcp.tasks.see_off(lambda caller: caller == BOB)
+        gone = await alice.until(ids[0], "cancelled")
+        still = await bob.ask("tasks/get", taskId=ids[1])
+
+    assert (gone["status"], still["status"]) == ("cancelled", "working")
 
 
 # Our own

@@ -22,10 +22,12 @@ def deadline(default_s: float) -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         usual_s = subject.offer.timeout_s or default_s
+        is_default = usual_s == default_s
 
         async def step(call: Request) -> Result:
             timeout_s = call.timeout_s or usual_s
             alarm = alarms.set(timeout_s, call.context)
+            alarm.is_default = is_default and call.timeout_s is None
             try:
                 return await following(call)
             except asyncio.CancelledError:
@@ -68,10 +70,15 @@ class Alarm(msgspec.Struct, eq=False):
     rang: bool = False
     _granted_s: float = 0.0
     """By how much it was put off already."""
+    is_default: bool = False
+    """Whether nobody set this limit for the tool: it is about how long a caller waits, and some do not."""
 
     def is_put_off(self, now: float) -> bool:
-        """Whether it is not due yet after all, because the call waits, or waited, for people to answer its server."""
+        """Whether it is not due yet after all: the call waits, or waited, for people to answer its server; or its
+        caller does not wait for it, and asks for its result later."""
         context = self._context
+        if self.is_default and context.may_last_until > now:
+            return True
         if context.asked_s > self._granted_s:
             self.due += context.asked_s - self._granted_s
             self._granted_s = context.asked_s

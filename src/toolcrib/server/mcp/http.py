@@ -437,6 +437,7 @@ class HttpDoor:
     def _see_off(self) -> None:
         """End what belongs to callers that may not come in any more."""
         self._sessions.sweep(self._is_current)
+        self._mcp.tasks.see_off(self._is_current)
         self._end_subscriptions(lambda caller: not self._is_current(caller))
         for reply in [reply for reply in self._replies if not self._is_current(reply.caller)]:
             reply.cancel()

@@ -1,6 +1,6 @@
 """The answers MCP clients get, whichever way they came in."""
 
-from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from toolcrib.server.mcp.channel import ClientChannel
 from toolcrib.server.mcp.news import ClientNews, NewsClient
 from toolcrib.server.mcp.outcomes import Asked, Method, as_not_found, encode_outcome, raise_rpc, told
 from toolcrib.server.mcp.parking import ParkingLot, is_retry
-from toolcrib.server.mcp.tasks import TaskMethods
+from toolcrib.server.mcp.tasks import TaskMethods, as_callable, can_be_task
 from toolcrib.wire import http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -99,10 +99,20 @@ _ANNOUNCED_AS = {
 class OfferListing:
     """What is offered of one kind in one version of the catalogue, as callers with the same grants see it."""
 
-    __slots__ = ("_encoded", "_offers", "_what")
+    __slots__ = ("_encoded", "_handshake", "_offers", "_what")
 
-    def __init__(self, routes: Iterable[ListedRoute], grants: Grants, kind: OfferKind = OfferKind.TOOL) -> None:
-        self._offers = encode([route.to_mcp() for route in visible(routes, grants)])
+    def __init__(
+        self,
+        routes: Iterable[ListedRoute],
+        grants: Grants,
+        kind: OfferKind = OfferKind.TOOL,
+        long_servers: Container[str] = (),
+    ) -> None:
+        shown = visible(routes, grants)
+        self._offers = self._handshake = encode([as_callable(route.to_mcp()) for route in shown])
+        if any(route.reach.server in long_servers for route in shown):
+            dressed = ((can_be_task if route.reach.server in long_servers else as_callable, route) for route in shown)
+            self._handshake = encode([dress(route.to_mcp()) for dress, route in dressed])
         self._what = _LISTED_AS[kind]
         self._encoded: dict[tuple[bytes, Sequence[Missing]], bytes] = {}
 
@@ -110,7 +120,8 @@ class OfferListing:
         """The result of the list; one that lacks servers names them, and is not to be kept for long."""
         listing = self._encoded.get((info, missing))
         if listing is None:
-            listing = messages.listing_result(self._offers, info=info, missing=missing, what=self._what)
+            offers = self._offers if info else self._handshake
+            listing = messages.listing_result(offers, info=info, missing=missing, what=self._what)
             if len(self._encoded) >= ENCODED_MAX:
                 self._encoded.clear()
             self._encoded[info, missing] = listing
@@ -120,10 +131,11 @@ class OfferListing:
 class Listings:
     """Listings of the present version of the catalogue, for a bounded number of different grants."""
 
-    __slots__ = ("_everything", "_has_apps", "_listings", "_version")
+    __slots__ = ("_everything", "_has_apps", "_listings", "_long_servers", "_version")
 
-    def __init__(self, *, has_apps: bool = True) -> None:
-        self._version, self._has_apps = -1, has_apps
+    def __init__(self, *, has_apps: bool = True, long_servers: Callable[[], Container[str]] = frozenset) -> None:
+        """``long_servers`` are those whose tools can be answered later in the way of the stateless era."""
+        self._version, self._has_apps, self._long_servers = -1, has_apps, long_servers
         self._everything: OfferListing | None = None
         self._listings: dict[tuple[Grants, OfferKind, bool], OfferListing] = {}
 
@@ -161,7 +173,7 @@ class Listings:
     def _keep(self, key: tuple[Grants, OfferKind, bool], routes: Iterable[ListedRoute]) -> OfferListing:
         if len(self._listings) >= GRANTS_MAX:
             self._listings.clear()
-        listing = self._listings[key] = OfferListing(routes, *key[:2])
+        listing = self._listings[key] = OfferListing(routes, *key[:2], self._long_servers())
         return listing
 
 
@@ -199,9 +211,11 @@ class McpService:
         patience_s, fleet = crib.loaded.config.security.ask_timeout_s, crib.fleet
         self.lot = ParkingLot(crib.seal, patience_s, fleet.replica if fleet is not None else "")
         """Calls that wait for their clients' answers."""
-        self._whole, self._fronts, self._for_models = Listings(), Listings(), Listings(has_apps=False)
         self.tasks = TaskMethods(front)
         """Calls that are answered later."""
+        self._whole, self._fronts, self._for_models = (
+            Listings(has_apps=has_apps, long_servers=self.tasks.long_servers) for has_apps in (True, True, False)
+        )
         both: Mapping[str, Method] = {
             **dict.fromkeys(LISTS, self._list),
             "resources/read": self._read,

@@ -4,7 +4,7 @@ The stateless era has an extension that a client declares with each request, and
 a task. In the handshake era (2025-11-25 alone) the client asks for it, where a tool says it can.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -65,6 +65,10 @@ class TaskMethods:
             return capabilities
         return {**capabilities, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 
+    def long_servers(self) -> frozenset[str]:
+        """The servers whose tools can be answered later, in the way of the stateless era."""
+        return frozenset(server for server, era in self._front.task_eras.items() if eras.is_modern(era))
+
     # Calls
 
     async def run(self, call: Request, asker: Asker) -> Result:
@@ -88,6 +92,10 @@ class TaskMethods:
         return self._front.request(
             call.name, call.arguments, call.caller, call.channel, call.timeout_s, call.meta, {**kept, **answers}
         )
+
+    def see_off(self, is_current: Callable[[Caller], bool]) -> None:
+        """End the work for callers that may not come in any more."""
+        self._book.see_off(is_current)
 
     # What is asked about them
 
@@ -267,3 +275,17 @@ def _of_task(result: bytes, task_id: str) -> bytes:
     shown = msgspec.json.decode(result, type=dict[str, Any])
     meta = shown.get("_meta")
     return encode({**shown, "_meta": {**(meta if isinstance(meta, dict) else {}), **related(task_id)}})
+
+
+def as_callable(shown: dict[str, Any]) -> dict[str, Any]:
+    """A tool as clients may call it: one that its server runs as a task only is followed for those that know none."""
+    execution = shown.get("execution")
+    if not isinstance(execution, Mapping) or execution.get("taskSupport") != "required":
+        return shown
+    return can_be_task(shown)
+
+
+def can_be_task(shown: dict[str, Any]) -> dict[str, Any]:
+    """The same tool, said to be one that a client of the handshake era may ask a task of."""
+    execution = shown.get("execution")
+    return {**shown, "execution": {**(execution if isinstance(execution, Mapping) else {}), "taskSupport": "optional"}}
