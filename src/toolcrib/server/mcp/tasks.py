@@ -39,6 +39,26 @@ WAIT_S = 5.0
 ROUND = ("inputResponses", "requestState")
 
 
+class TaskChannel:
+    """The way back of a request for the result of a task: what is asked on it says what task it belongs to."""
+
+    def __init__(self, channel: BackChannel, task_id: str) -> None:
+        self._channel, self._related = channel, related(task_id)
+        self.capabilities, self.takes_input_required = channel.capabilities, channel.takes_input_required
+        self.wants_progress, self.log_level = channel.wants_progress, channel.log_level
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Tell the client."""
+        self._channel.notify(method, params)
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask the client."""
+        asked = msgspec.json.decode(params, type=dict[str, Any])
+        meta = asked.get("_meta")
+        said = {**(meta if isinstance(meta, dict) else {}), **self._related}
+        return await self._channel.ask(method, encode({**asked, "_meta": said}))
+
+
 class TaskMethods:
     """Answers what clients of one address ask about their tasks."""
 
@@ -159,7 +179,7 @@ class TaskMethods:
                 await self._book.changed(entry, WAIT_S)
                 entry = await self._find(asked)
         if entry.server_task:
-            answer = await self._ask(entry, asked.caller, asked.channel, TaskAction.RESULT)
+            answer = await self._ask(entry, asked.caller, TaskChannel(asked.channel, entry.id), TaskAction.RESULT)
             return _of_task(encode_shown(answer), entry.id)
         if entry.state.error:
             said = msgspec.json.decode(entry.state.error)
@@ -172,8 +192,8 @@ class TaskMethods:
         """Ask the client, in the middle of its request for the result, what the work wants to know."""
         wanted: dict[str, Any] = msgspec.json.decode(entry.state.requests)
         for key, question in wanted.items():
-            params = {**(question.get("params") or {}), "_meta": related(entry.id)}
-            answer = await channel.ask(question["method"], encode(params))
+            params = encode(question.get("params") or {})
+            answer = await TaskChannel(channel, entry.id).ask(question["method"], params)
             await self._book.answer(entry, {key: msgspec.json.decode(answer)})
 
     # Whose they are

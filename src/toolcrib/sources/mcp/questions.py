@@ -20,6 +20,7 @@ from toolcrib.core.errors import CallTimeout, NotImplementedHere, ProtocolError,
 from toolcrib.core.requests import BackChannel, Request, StandIn
 from toolcrib.core.seal import ROUND_S, Seal, SealPurpose, invalid_state, is_sealed, subject_of
 from toolcrib.sources.mcp.link import COMPLETE, NEEDS_CAPABILITY
+from toolcrib.wire.eras import META_RELATED_TASK
 from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.results import ResultHead, read_head
 
@@ -239,7 +240,7 @@ class AskedChannel(msgspec.Struct, eq=False):
         self._count += 1
         if self._count > QUESTIONS_PER_CALL:
             raise NotImplementedHere(f"{self.call.name} asked more than {QUESTIONS_PER_CALL} questions.")
-        asked = _object.decode(params)
+        asked = _without_task(_object.decode(params))
         context, loop = self.call.context, asyncio.get_running_loop()
         began = loop.time()
         context.asking += 1
@@ -278,6 +279,16 @@ class AskedChannel(msgspec.Struct, eq=False):
         found = {"elicitationId": secrets.token_hex(8), **asked}
         self.rule.note_sent(str(found["elicitationId"]), self.call.channel)
         return found
+
+
+def _without_task(asked: dict[str, Any]) -> dict[str, Any]:
+    """A question without the task it belongs to at its server: nobody else knows that by the server's own id."""
+    meta = asked.get("_meta")
+    if not isinstance(meta, Mapping) or META_RELATED_TASK not in meta:
+        return asked
+    kept = {key: value for key, value in meta.items() if key != META_RELATED_TASK}
+    rest = {key: value for key, value in asked.items() if key != "_meta"}
+    return {**rest, "_meta": kept} if kept else rest
 
 
 def _for_modern(asked: Mapping[str, Any]) -> dict[str, Any]:
