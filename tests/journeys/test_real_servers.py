@@ -24,7 +24,7 @@ CLIENTS = {"sdk2-legacy": SdkClient(2, "legacy"), "sdk2-modern": SdkClient(2, "m
 ERAS = {"sdk2-legacy": "2025-11-25", "sdk2-modern": "2026-07-28", "sdk1": "2025-11-25"}
 TIMEOUT_CODES = {"sdk2-legacy": -32001, "sdk2-modern": -32001, "sdk1": 408}  # each SDK's own way to say so
 SERVERS = ("everything", "filesystem", "memory", "time", "git", "calculator", "remote")
-TOOL_COUNTS = {"everything": 13, "filesystem": 14, "memory": 9, "time": 2, "git": 12, "calculator": 1, "remote": 13}
+TOOL_COUNTS = {"everything": 17, "filesystem": 14, "memory": 9, "time": 2, "git": 12, "calculator": 1, "remote": 17}
 
 LONG = "everything__trigger-long-running-operation"
 SCRIPT: dict[str, Json] = {
@@ -117,7 +117,7 @@ def test_the_listing_holds_every_tool_of_every_server(converse, door, client):
     """Nothing is lost and nothing is listed twice."""
     names = [tool["name"] for tool in converse(door, client)["list"]["tools"]]
 
-    assert Counter(re.split(r"__|\.", name)[0] for name in names) == {**TOOL_COUNTS, "result_read": 1, "kb": 12}
+    assert Counter(re.split(r"__|\.", name)[0] for name in names) == {**TOOL_COUNTS, "result_read": 1}
     assert len(set(names)) == len(names)
 
 
