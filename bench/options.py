@@ -10,6 +10,7 @@ FIGURES = {
     "start": "process start to the first complete tools/list over stdio",
     "memory": "memory of the gateway with 1,000 tools",
     "resources": "a resource of 1 MB read through the gateway: latency, reads/s and CPU per read",
+    "subscriptions": "memory of 1,000 subscriptions on ten servers",
     "fault": "ten servers, one of them dead or hanging",
     "front": "the HTTP server under 20,000 pipelined requests and 1,000 silent connections",
     "faults": "every store on a disk that fails, fills up, loses power or damages files, or over a line that is cut",
