@@ -2,13 +2,13 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.attack.cases import Case, Finding, judge
 from bench.attack.over_http import mutated
 from bench.attack.target import CANARY, Target
-from bench.attack.wire import MCP_HEADERS, Reply, call_body, call_tool, exchange, request
+from bench.attack.wire import MCP_HEADERS, Reply, ask, call_body, call_tool, exchange, request
 from bench.workers.costly import CASES
 
 METHODS = (
@@ -224,6 +224,58 @@ def evil_servers(target: Target, chosen: random.Random, count: int) -> Iterator[
     for number in range(count):
         name = target.evil[number % len(target.evil)]
         yield calling(target.tokens["owner"], f"{name}__echo", {"text": chosen.choice("abc")})
+
+
+def evil_libraries(target: Target, chosen: random.Random, count: int) -> Iterator[Case]:
+    """Resources and prompts of servers that misbehave, and what they have not: other servers', files, odd spellings."""
+    for number in range(count):
+        name = target.evil[number % len(target.evil)]
+        asked = chosen.choice(LIBRARY)
+        yield asking(target.tokens["owner"], *asked(name))
+    for method in ("resources/list", "resources/templates/list", "prompts/list"):
+        yield asking(target.tokens["owner"], method, {}, "")
+
+
+def _reading(path: str) -> "Callable[[str], tuple[str, dict[str, Any], str]]":
+    def ask_of(server: str) -> tuple[str, dict[str, Any], str]:
+        uri = f"memo://{server}/{path}"
+        return "resources/read", {"uri": uri}, uri
+
+    return ask_of
+
+
+LIBRARY = (
+    _reading("page"),
+    _reading("pages/7"),
+    _reading("nothing"),
+    _reading("../good_0/page"),
+    _reading("%2e%2e/good_0/page"),
+    _reading("x" * 5000),
+    _reading("a/" * 1500),
+    _reading("\u202e\x1b[31m"),
+    lambda server: ("resources/read", {"uri": f"file://{server}//etc/passwd"}, f"file://{server}//etc/passwd"),
+    lambda server: ("prompts/get", {"name": f"{server}__greet", "arguments": {"who": "you"}}, f"{server}__greet"),
+    lambda server: (
+        "prompts/get",
+        {"name": f"{server}__greet", "arguments": {"who": "w" * 10_000_000}},
+        f"{server}__greet",
+    ),
+    lambda server: (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": f"{server}__greet"}, "argument": {"name": "who", "value": ""}},
+        "",
+    ),
+)
+
+
+def asking(token: str, method: str, params: dict[str, Any], name: str) -> Case:
+    """A request that may succeed or fail, but never leaks, crashes or hangs."""
+
+    async def case(target: Target) -> Finding:
+        reply = await ask(target.port, token, method, params, name)
+        return judge(target, reply)
+
+    return case
 
 
 def costly_checks(target: Target, chosen: random.Random, count: int) -> Iterator[Case]:

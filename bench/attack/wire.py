@@ -78,22 +78,31 @@ ERA = "2026-07-28"
 
 def call_body(name: str, arguments: Any, id_: Any = 1) -> bytes:
     """A ``tools/call`` of a stateless client."""
+    return stateless_body("tools/call", {"name": name, "arguments": arguments}, id_)
+
+
+def stateless_body(method: str, params: dict[str, Any], id_: Any = 1) -> bytes:
+    """Any request of a stateless client."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": ERA,
         "io.modelcontextprotocol/clientInfo": {"name": "attack", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    params = {"name": name, "arguments": arguments, "_meta": meta}
-    return json.dumps({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": {**params, "_meta": meta}}).encode()
 
 
 async def call_tool(port: int, token: str, name: str, arguments: Any) -> Reply:
     """Call a tool over MCP."""
+    return await ask(port, token, "tools/call", {"name": name, "arguments": arguments}, name)
+
+
+async def ask(port: int, token: str, method: str, params: dict[str, Any], name: str = "") -> Reply:
+    """Ask for anything over MCP; ``name`` is what a header repeats."""
     headers = {
         **MCP_HEADERS,
         "authorization": f"Bearer {token}",
         "mcp-protocol-version": ERA,
-        "mcp-method": "tools/call",
-        "mcp-name": name.encode("ascii", "ignore").decode().replace("\n", "").replace("\r", ""),
+        "mcp-method": method,
+        **({"mcp-name": name.encode("ascii", "ignore").decode().replace("\n", "").replace("\r", "")} if name else {}),
     }
-    return await exchange(port, request("POST", "/mcp", headers, call_body(name, arguments)))
+    return await exchange(port, request("POST", "/mcp", headers, stateless_body(method, params)))

@@ -39,7 +39,8 @@ FAMILIES: dict[str, tuple[Family, int]] = {
     "beyond grants": (over_mcp.beyond_grants, 2500),
     "paths that lead out": (over_mcp.paths_that_lead_out, 1600),
     "addresses within": (over_mcp.addresses_within, 400),
-    "evil servers": (over_mcp.evil_servers, 100),
+    "evil servers": (over_mcp.evil_servers, 150),
+    "evil libraries": (over_mcp.evil_libraries, 300),
     "costly checks": (over_mcp.costly_checks, 36),
     "leaky words": (over_mcp.leaky_words, 600),
 }

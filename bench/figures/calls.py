@@ -110,7 +110,7 @@ def _echo(running: Running) -> str:
 def _goals(options: Options) -> list[Goal]:
     """The promises are about HTTP in front of stdio servers; elsewhere the same ratios are told."""
     if os.environ.get(BEFORE):
-        return [AtMost(CPU_VS_BEFORE, 1.5), CPU_VS_FLOOR, LATENCY_VS_FLOOR]
+        return [AtMost(CPU_VS_BEFORE, 1.05), CPU_VS_FLOOR, LATENCY_VS_FLOOR]
     if (options.front, options.back) == ("http", "stdio"):
         return [
             AtLeast(VS_FASTMCP, 40),
