@@ -654,6 +654,8 @@ async def test_health_shows_servers_tools_and_calls():
         "breaker": "closed",
         "retryAfterSeconds": 0.0,
         "isolation": "",
+        "share": "all",
+        "lanes": 0,
     }
 
 
