@@ -94,7 +94,14 @@ BOUNDS = {
         "_STATES_MAX": 1_048_576,
         "_SCALARS": {"boolean", "null", "string"},
     },
-    "schema/repair.py": {"SHORTEST_TYPO": 4, "LONGEST_NAME": 100, "_MOST_FORMS": 20, "_MOST_COMPARISONS": 5000},
+    "schema/repair.py": {
+        "SHORTEST_TYPO": 4,
+        "LONGEST_NAME": 100,
+        "_MOST_FORMS": 20,
+        "_MOST_COMPARISONS": 5000,
+        "_DEEPEST": 20,
+        "_MOST_NOTES": 50,
+    },
     "server/identity/jwt.py": {
         "SIZE_MAX": 8192,
         "SUBJECT_MAX": 128,

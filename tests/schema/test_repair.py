@@ -92,8 +92,9 @@ def test_names_and_texts_are_put_right_and_it_is_said():
         {"max_results": '"5"'},
         {"max_results": "5", "unknown": 1},
         {"ratio": "1e999"},
-        {"options": '{"deep": 1}'},
-        {"filePath": 5},
+        {"options": '{"deep": 2}'},
+        {"filePath": [5]},
+        {"filePath": True},
         {},
     ],
 )
@@ -194,7 +195,7 @@ def test_types_are_looked_for_through_so_many_forms_and_no_more(forms, read):
         ({"anyOf": []}, "5", None),
         ({"anyOf": [{"type": "integer"}, {}]}, "5", None),
         ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "5", 5),
-        ({"type": "boolean"}, "true", None),
+        ({"type": "boolean"}, "true", True),
     ],
 )
 def test_text_is_read_only_as_what_the_schema_takes_and_says_so(schema, text, read):
@@ -244,3 +245,98 @@ def test_a_name_is_compared_up_to_the_longest_length(length, is_near):
 def test_a_digit_is_never_a_slip(given_):
     """Wherever it is too many, missing or another; a letter in its place is none either."""
     assert near_name(given_, {"page1": {}}) == ""
+
+
+MODE = {"enum": ["Fast", "slow", "SLOW"]}
+NESTED = {
+    "type": "object",
+    "properties": {
+        "on": {"type": "boolean"},
+        "maybe": {"type": ["boolean", "null"]},
+        "both": {"type": ["boolean", "integer"]},
+        "name": {"type": "string"},
+        "mode": MODE,
+        "level": {"anyOf": [{"enum": [1, 2]}, {"type": "null"}]},
+        "sort": {"anyOf": [{"type": "string", "enum": ["asc", "desc"]}, {"type": "null"}]},
+        "free": {"anyOf": [{"type": "string", "enum": ["asc"]}, {"type": "string"}]},
+        "kind": {"const": "File"},
+        "inner": {"$ref": "#/$defs/inner"},
+        "wrapped": {"allOf": [{"$ref": "#/$defs/inner"}]},
+        "list": {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/inner"}, {"type": "integer"}]}},
+        "map": {"type": "object", "additionalProperties": {"type": "boolean"}},
+        "either": {"oneOf": [{"$ref": "#/$defs/inner"}, {"type": "object"}]},
+    },
+    "additionalProperties": False,
+    "$defs": {
+        "inner": {
+            "type": "object",
+            "properties": {"deep": {"type": "boolean"}, "ids": {"type": "array", "items": {"type": "string"}}},
+            "additionalProperties": False,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("given_", "meant", "note"),
+    [
+        ({"on": "True"}, {"on": True}, "read 'on' as true"),
+        ({"on": " FALSE "}, {"on": False}, "read 'on' as false"),
+        ({"on": 1}, {"on": True}, "read 'on' as true"),
+        ({"on": 0}, {"on": False}, "read 'on' as false"),
+        ({"on": "0"}, {"on": False}, "read 'on' as false"),
+        ({"maybe": "true"}, {"maybe": True}, "read the text of 'maybe' as JSON"),
+        ({"both": "1"}, {"both": 1}, "read the text of 'both' as JSON"),
+        ({"name": 12}, {"name": "12"}, "read the number of 'name' as text"),
+        ({"name": 1.5}, {"name": "1.5"}, "read the number of 'name' as text"),
+        ({"mode": "fast"}, {"mode": "Fast"}, "read 'fast' of 'mode' as 'Fast'"),
+        ({"level": "2"}, {"level": 2}, "read the text of 'level' as JSON"),
+        ({"sort": "ASC"}, {"sort": "asc"}, "read 'ASC' of 'sort' as 'asc'"),
+        ({"kind": "file"}, {"kind": "File"}, "read 'file' of 'kind' as 'File'"),
+        ({"inner": {"Deep": True}}, {"inner": {"deep": True}}, "read 'inner.Deep' as 'inner.deep'"),
+        ({"inner": {"deep": None}}, {"inner": {}}, "left out 'inner.deep', which is never null"),
+        ({"wrapped": {"ids": [7]}}, {"wrapped": {"ids": ["7"]}}, "read the number of 'wrapped.ids[0]' as text"),
+        ({"list": [3, {"deep": "false"}]}, {"list": [3, {"deep": False}]}, "read the text of 'list[1].deep' as JSON"),
+        ({"list": ["3"]}, {"list": [3]}, "read the text of 'list[0]' as JSON"),
+        ({"map": {"x": 1}}, {"map": {"x": True}}, "read 'map.x' as true"),
+    ],
+)
+def test_values_are_put_right_wherever_they_stand(given_, meant, note):
+    """Whatever a strict schema takes them for, one thing was meant."""
+    assert repaired(given_, NESTED) == (meant, (note,))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"on": 2},
+        {"on": "yes"},
+        {"on": 1.0},
+        {"both": "maybe"},
+        {"name": True},
+        {"mode": "sLOW"},
+        {"mode": "medium"},
+        {"level": 3},
+        {"inner": {"depths": True}},
+        {"either": {"deep": "true"}, "on": "perhaps"},
+        {"list": [{"deep": 1}, {"deep": 5}]},
+    ],
+)
+def test_a_value_that_could_mean_two_things_or_none_is_left_to_the_model(arguments):
+    assert repaired(arguments, NESTED) is None
+
+
+def test_what_fits_is_the_very_same_object_afterwards():
+    """Only what was wrong is another one."""
+    arguments = {"inner": {"ids": ["a"]}, "list": [{"deep": True}], "on": "true"}
+
+    found, _ = repaired(arguments, NESTED)
+
+    assert found["inner"] is arguments["inner"]
+    assert found["list"] is arguments["list"]
+
+
+def test_very_many_slips_are_no_slips():
+    """Up to a number they are put right and told."""
+    assert repaired({"map": {str(n): 1 for n in range(50)}}, NESTED) is not None
+    assert repaired({"map": {str(n): 1 for n in range(51)}}, NESTED) is None

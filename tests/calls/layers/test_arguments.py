@@ -216,6 +216,18 @@ async def test_no_slip_is_read_as_an_argument_that_was_withheld(withheld, is_rep
     assert layered.received == ([{"city": "Ulm"}] if is_repaired else [])
 
 
+async def test_a_value_that_only_a_profile_gives_is_never_changed():
+    """Not even into what it could only have meant."""
+    layered = Layered(SCHEMA, "met")
+    call = Request("weather", "weather", {"city": 5}, context=RequestContext(withheld=frozenset({"city"})))
+
+    with pytest.raises(InvalidArguments):
+        await layered._step(call)
+    await layered._step(Request("weather", "weather", {"city": 5}))
+
+    assert layered.received == [{"city": "5"}]
+
+
 async def test_a_slip_in_large_arguments_that_are_quickly_checked_is_repaired():
     """Only what is costly to check goes to a helper, which repairs nothing."""
     answering, city = Answering(Result({})), "x" * 100_000
