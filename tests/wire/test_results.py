@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.errors import ProtocolError
 from toolcrib.wire import eras
-from toolcrib.wire.results import needs_repair, read_head, repair, sign, stamp_modern
+from toolcrib.wire.results import needs_repair, read_head, repair, sign, stamp_modern, without_type
 
 PLAIN = st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=8)
 NESTED = st.dictionaries(st.sampled_from(["resultType", "content", "a"]), PLAIN | st.lists(PLAIN, max_size=2))
@@ -142,3 +142,24 @@ def test_a_signed_result_says_who_answered_and_keeps_all_else(raw, signed):
     meta = {**signed.get("_meta", {}), eras.META_SERVER_INFO: {"name": "n"}}
 
     assert json.loads(sign(raw, b'{"name":"n"}')) == {**signed, "_meta": meta}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"resultType":"complete","content":[]}',
+        '{"content":[],"resultType":"complete"}',
+        '{"content":[], "resultType": "complete" ,"isError":false}',
+        '{"resultType":"complete"}',
+        '{"content":[],"structuredContent":{"resultType":"complete"}}',
+        '{"content":[{"type":"text","text":"a \\"resultType\\":\\"complete\\""}]}',
+        '{"structuredContent":{"x":1,"resultType":"complete"}}',
+    ],
+)
+def test_the_handshake_era_hears_nothing_of_the_type_of_a_result(text):
+    """What a tool itself says under that name stays."""
+    raw, fields = text.encode(), json.loads(text)
+    kind = fields.pop("resultType", "")
+
+    assert json.loads(without_type(raw, kind)) == fields
+    assert json.loads(without_type(raw)) == fields

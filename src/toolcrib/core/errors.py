@@ -118,7 +118,7 @@ class ToolcribError(Exception):
         self.details = dict(details or {})
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".rstrip()
+        return f"{self.message} {self.hint}" if self.hint else self.message
 
     @property
     def retryable(self) -> bool:

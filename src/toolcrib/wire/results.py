@@ -138,3 +138,19 @@ def sign(raw: bytes, info: bytes) -> bytes:
     rest = raw.lstrip()[1:]
     comma = b"" if rest.lstrip().startswith(b"}") else b","
     return b"".join((b'{"_meta":{"', META_SERVER_INFO.encode(), b'":', info, b"}", comma, rest))
+
+
+_COMPLETE = b'"resultType":"complete"'
+
+
+def without_type(raw: bytes, known: str | None = None) -> bytes:
+    """A complete result as the handshake era knows it; one that has no ``resultType`` of its own stays as it is."""
+    if known == "" or (known is None and b'"resultType"' not in raw):
+        return raw
+    if raw.startswith(b"{" + _COMPLETE + b","):
+        return b"{" + raw[len(_COMPLETE) + 2 :]
+    try:
+        members = _fields.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_result(error) from None
+    return encode({name: part for name, part in members.items() if name != "resultType"})

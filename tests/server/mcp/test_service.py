@@ -330,3 +330,12 @@ async def test_a_refusal_says_when_to_try_again_in_words_and_as_a_number(asker):
             "text": f"srv__work was refused: this tool has used up its 1 call per 1h. Try again in {in_words} s.",
         }
     ]
+
+
+@pytest.mark.parametrize("said", ["complete", None])
+async def test_a_handshake_client_is_told_nothing_of_the_stateless_era(said):
+    """Whether or not somebody looked at the result on its way."""
+    source = FakeSource("srv", ["work"])
+    source.answers["work"] = Result(raw=b'{"resultType":"complete","content":[]}', result_type=said)
+
+    assert await call(source, asker=OLD) == ({"result": {"content": []}}, 200)

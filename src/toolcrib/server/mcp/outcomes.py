@@ -8,7 +8,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.requests import BackChannel, ErrorInfo, Result
 from toolcrib.wire.jsonrpc import INVALID_PARAMS, RpcError, encode
 from toolcrib.wire.messages import Asker
-from toolcrib.wire.results import stamp_modern
+from toolcrib.wire.results import stamp_modern, without_type
 from toolcrib.wire.tasks import show_created
 
 
@@ -31,7 +31,8 @@ def encode_outcome(result: Result, asker: Asker) -> bytes:
     if result.task is not None:
         return show_created(result.task, modern=asker.is_modern)
     raw = encode_shown(result)
-    return stamp_modern(raw, result.result_type) if asker.is_modern else raw
+    kind = result.result_type
+    return stamp_modern(raw, kind) if asker.is_modern else without_type(raw, kind)
 
 
 def encode_shown(result: Result) -> bytes:
