@@ -148,6 +148,9 @@ async def main(names: list[str]) -> None:
         return server.package, found
 
     results = dict(await asyncio.gather(*map(take_turn, chosen)))
+    used = {one["reason"] for found in results.values() for one in found.get("differences", ())}
+    for stale in [] if names else [one for one in known if one.reason not in used]:
+        print(f"  nothing differs any more because {stale.reason}", file=sys.stderr, flush=True)
     print(json.dumps(results))
 
 
