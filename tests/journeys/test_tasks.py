@@ -136,7 +136,7 @@ def test_a_client_of_the_stateless_era_runs_a_handshake_era_tool_that_can_only_b
     acknowledged = client.ask("tasks/update", taskId=created["taskId"], inputResponses={key: answer})
     ended = client.until(created["taskId"], "completed", "failed")
 
-    assert (created["resultType"], acknowledged) == ("task", {"resultType": "complete"})
+    assert (created["resultType"], acknowledged["resultType"]) == ("task", "complete")
     assert asking["inputRequests"][key]["method"] == "elicitation/create"
     assert ended["result"]["content"][0]["text"].startswith("# Research Report: pythons (snake)")
 

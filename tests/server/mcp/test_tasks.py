@@ -46,7 +46,11 @@ class Client:
         """The result, or the error."""
         body, _ = await self.mcp.respond(Inbound("2.0", 1, method, params), self.asker, self.channel, self.caller)
         answer = json.loads(body)
-        return answer["result"] if "result" in answer else answer["error"]
+        if "error" in answer:
+            return answer["error"]
+        signed = answer["result"].get("_meta", {}).pop("io.modelcontextprotocol/serverInfo", None)
+        assert (signed is not None) is self.asker.is_modern
+        return {key: value for key, value in answer["result"].items() if key != "_meta" or value}
 
     async def call(self, name: str = "srv__dig", **more: Any) -> dict[str, Any]:
         """Call a tool, for a task where the client has to say so."""
