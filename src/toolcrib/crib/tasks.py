@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -299,6 +299,10 @@ class TaskBook:
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await event.wait()
+
+    def watch(self, looking: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Look at a task in the background, until that is cancelled."""
+        return self._scope.spawn(looking, "task-watch")
 
     def see_off(self, is_current: Callable[[Caller], bool]) -> None:
         """End the work for callers that may not come in any more."""

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.doubles.replicas import Common, replica
+from tests.server.mcp.test_stdio import Client as StdioClient
 
 from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.config.model import Config, TasksConfig
@@ -590,3 +592,156 @@ async def test_a_client_that_goes_before_it_was_answered_ends_its_call():
             await asyncio.sleep(0)
 
     assert calling.cancelled()
+
+
+# News
+
+
+def as_new(params: dict[str, Any], asker: Asker = NEW) -> dict[str, Any]:
+    prefix = "io.modelcontextprotocol"
+    meta = {f"{prefix}/protocolVersion": asker.version, f"{prefix}/clientCapabilities": asker.capabilities}
+    return {**params, "_meta": meta}
+
+
+def listen_to(*task_ids: Any, asker: Asker = NEW) -> dict[str, Any]:
+    return as_new({"notifications": {"taskIds": list(task_ids)}}, asker)
+
+
+async def test_a_client_that_listens_is_told_of_changes_of_its_tasks():
+    """With all there is to know, until they end; of strangers' tasks it is told nothing."""
+    source = slow()
+    async with opened(source) as made:
+        client, stranger = StdioClient(made, ALICE), Client(made, NEW, BOB)
+        created = await client.ask(1, "tools/call", as_new({"name": "srv__dig", "arguments": {}}))
+        mine, theirs = created["result"]["taskId"], await stranger.begin()
+        acknowledged = await client.ask(2, "subscriptions/listen", listen_to(mine, theirs, "none", 7, mine))
+        source.calling.release()
+        told = await client.read()
+        await client.door.close()
+
+    assert acknowledged["params"]["notifications"] == {"taskIds": [mine]}
+    assert told["method"] == "notifications/tasks"
+    said = told["params"]
+    assert (said["taskId"], said["status"], said["result"]) == (mine, "completed", DONE)
+    assert ("resultType" in said, said["_meta"]) == (False, {"io.modelcontextprotocol/subscriptionId": 2})
+
+
+async def test_who_listens_to_a_task_that_has_ended_is_told_of_it_at_once():
+    """After the subscription was acknowledged, and once."""
+    source = slow()
+    async with opened(source) as made:
+        client = StdioClient(made)
+        created = await client.ask(1, "tools/call", as_new({"name": "srv__dig", "arguments": {}}))
+        source.calling.release()
+        await Client(made, NEW).until(created["result"]["taskId"], "completed")
+        first = await client.ask(2, "subscriptions/listen", listen_to(created["result"]["taskId"]))
+        second = await client.read()
+        await client.door.close()
+
+    assert [message["method"] for message in (first, second)] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/tasks",
+    ]
+
+
+async def test_a_client_that_does_not_declare_tasks_cannot_listen_to_them():
+    """It is told what it would have to declare."""
+    async with opened(FakeSource("srv", ["dig"])) as made:
+        client = StdioClient(made)
+        refused = await client.ask(1, "subscriptions/listen", listen_to("x", asker=PLAIN))
+        await client.door.close()
+
+    assert refused["error"]["code"] == -32021
+
+
+async def test_nothing_is_said_to_a_client_about_a_call_that_is_answered_later():
+    """No progress and no log messages: they are not for tasks."""
+    source = slow()
+    spoke = asyncio.Event()
+
+    async def dig(call: Request) -> Result:
+        call.channel.notify("notifications/progress", b'{"progressToken":1,"progress":1}')
+        spoke.set()
+        return Result(dict(DONE))
+
+    source.answers["dig"] = dig
+    async with opened(source) as made:
+        client = StdioClient(made)
+        params = as_new({"name": "srv__dig", "arguments": {}})
+        params["_meta"]["progressToken"] = "p"
+        created = await client.ask(1, "tools/call", params)
+        source.calling.release()
+        await spoke.wait()
+        state = await client.ask(2, "tasks/get", as_new({"taskId": created["result"]["taskId"]}))
+        await client.door.close()
+
+    assert state["id"] == 2
+
+
+# Replicas
+
+
+async def test_every_replica_knows_every_task():
+    """How it stands, and its result; of the caller it belongs to alone."""
+    common, source = Common(), slow()
+    config = Config(tasks=AT_ONCE)
+    async with (
+        replica(common, "one", source, config=config) as one,
+        replica(common, "two", FakeSource("srv", ["dig"]), config=config) as two,
+    ):
+        await one.made.crib.current()
+        await two.made.crib.current()
+        here, there = Client(one.made, NEW, ALICE), Client(two.made, NEW, ALICE)
+        task_id = await here.begin()
+        working = await there.ask("tasks/get", taskId=task_id)
+        stranger = await Client(two.made, NEW, BOB).ask("tasks/get", taskId=task_id)
+        source.calling.release()
+        ended = await there.until(task_id, "completed")
+
+    assert (working["status"], working["taskId"], stranger["code"]) == ("working", task_id, -32602)
+    assert (ended["taskId"], ended["result"]) == (task_id, DONE)
+
+
+async def test_what_is_asked_of_a_task_reaches_the_replica_that_does_the_work():
+    """Answers, and that it is not wanted any more."""
+    common, source = Common(), slow()
+    config = Config(tasks=AT_ONCE)
+
+    async def dig(call: Request) -> Result:
+        answer = await call.channel.ask("elicitation/create", b"{}")
+        return Result({"content": [], "structuredContent": json.loads(answer)})
+
+    source.answers["dig"] = dig
+    async with (
+        replica(common, "one", source, config=config) as one,
+        replica(common, "two", FakeSource("srv", ["dig"]), config=config) as two,
+    ):
+        await one.made.crib.current()
+        await two.made.crib.current()
+        here, there = Client(one.made, NEW), Client(two.made, NEW)
+        answered, cancelled = await here.begin(), await here.begin()
+        await there.ask("tasks/cancel", taskId=cancelled)
+        gone = await there.until(cancelled, "cancelled")
+        source.calling.release()
+        (key,) = (await there.until(answered, "input_required"))["inputRequests"]
+        await there.ask("tasks/update", taskId=answered, inputResponses={key: {"action": "accept"}})
+        ended = await there.until(answered, "completed")
+
+    assert gone["status"] == "cancelled"
+    assert ended["result"]["structuredContent"] == {"action": "accept"}
+
+
+async def test_a_servers_task_is_asked_about_by_every_replica():
+    """Each has its own way to the server."""
+    common, config = Common(), Config(tasks=PATIENT)
+    states = stands(TaskStatus.COMPLETED, raw=json.dumps(DONE).encode())
+    async with (
+        replica(common, "one", owner(get=states), config=config) as one,
+        replica(common, "two", owner(get=states), config=config) as two,
+    ):
+        await one.made.crib.current()
+        await two.made.crib.current()
+        task_id = await Client(one.made, NEW, ALICE).begin()
+        ended = await Client(two.made, NEW, ALICE).ask("tasks/get", taskId=task_id)
+
+    assert (ended["taskId"], ended["result"]) == (task_id, DONE)

@@ -252,6 +252,7 @@ class HttpDoor:
             replies.want_stream(exchange)
             return
         request_id = _id(message)
+        news.check_listen(messages.request_params(message), asker)
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise RpcError(INVALID_REQUEST, "Too many subscriptions.")
         listener = Listener(request_id, asker, self._caller_of(request), self._loop.time())
@@ -259,9 +260,7 @@ class HttpDoor:
 
     async def _begin_listening(self, message: Inbound, listener: Listener, exchange: Exchange) -> None:
         """Begin a subscription: what of it can be honoured is acknowledged."""
-        params, request_id = messages.request_params(message), listener.request_id
-        honoured = news.listen_filter(params)
-        streams: list[StandingStream] = []
+        request_id, streams = listener.request_id, list[StandingStream]()
 
         def tell(method: str, said: Mapping[str, Any]) -> None:
             for stream in streams:  # none before the subscription is acknowledged
@@ -269,8 +268,7 @@ class HttpDoor:
 
         watching = ClientNews(self._mcp.front, tell)
         exchange.on_disconnect(watching.close)
-        if uris := await watching.subscribe_all(news.wanted_uris(params), listener.caller):
-            honoured["resourceSubscriptions"] = uris
+        honoured = await watching.follow(messages.request_params(message), listener.caller)
         first, meta = encode_event(news.acknowledge(request_id, honoured)), news.subscription_meta(request_id)
         stream = StandingStream(exchange, first, meta, news.wanted_notices(honoured))
         streams.append(stream)
@@ -278,6 +276,7 @@ class HttpDoor:
             watching.close()
             return
         self._subscriptions[stream] = replace(listener, news=watching)
+        watching.begin()
         exchange.on_disconnect(lambda: self._unsubscribe(stream))
 
     def _unsubscribe(self, stream: StandingStream) -> None:

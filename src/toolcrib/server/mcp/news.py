@@ -6,13 +6,16 @@ from typing import Any, Protocol
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import CallerError, RemoteError, ToolcribError, UnknownTool
+from toolcrib.core.long_work import declares_tasks
 from toolcrib.core.offers import OfferKind
 from toolcrib.crib.subscriptions import Watcher
 from toolcrib.crib.window import ProfileView
+from toolcrib.server.mcp.tasks import TaskMethods, missing_capability
 from toolcrib.transports.http.server import Exchange
 from toolcrib.wire import eras
 from toolcrib.wire.http import PING, encode_event
 from toolcrib.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, encode, encode_notification
+from toolcrib.wire.messages import Asker
 
 LIST_CHANGED: Mapping[OfferKind, str] = {
     OfferKind.TOOL: "notifications/tools/list_changed",
@@ -21,9 +24,12 @@ LIST_CHANGED: Mapping[OfferKind, str] = {
     OfferKind.PROMPT: "notifications/prompts/list_changed",
 }
 UPDATED = "notifications/resources/updated"
+TASK_CHANGED = "notifications/tasks"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 WATCHED_MAX = 1000
 """Resources that one client may subscribe to."""
+TASKS_MAX = 100
+"""Tasks that one subscription can be for."""
 OWED_MAX = 2000
 BACKLOG_MAX = 1024 * 1024
 """A client with more than this left to read is told nothing it did not ask for."""
@@ -59,11 +65,46 @@ class NewsClient(Protocol):
 
 
 class ClientNews:
-    """The resources that one client subscribed to."""
+    """The resources and tasks that one client subscribed to."""
 
     def __init__(self, front: ProfileView, tell: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._front, self._tell = front, tell
         self._forget: dict[str, Callable[[], None]] = {}
+        self._tasks: list[Callable[[], object]] = []
+        """How to end following each task."""
+        self._early: list[Mapping[str, Any]] | None = []
+        """What is to be told of tasks once the subscription was acknowledged; ``None`` since then."""
+
+    async def follow(self, params: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        """Begin what a subscription is for; what of it can be honoured."""
+        honoured = listen_filter(params)
+        if uris := await self.subscribe_all(wanted_of(params, "resourceSubscriptions"), caller):
+            honoured["resourceSubscriptions"] = uris
+        if task_ids := await self._follow_tasks(wanted_of(params, "taskIds"), caller):
+            honoured["taskIds"] = task_ids
+        return honoured
+
+    def begin(self) -> None:
+        """The subscription was acknowledged: tell what has happened since."""
+        early, self._early = self._early or [], None
+        for notice in early:
+            self._tell(TASK_CHANGED, notice)
+
+    def _tell_of_task(self, notice: Mapping[str, Any]) -> None:
+        if self._early is None:
+            self._tell(TASK_CHANGED, notice)
+        else:
+            self._early.append(notice)
+
+    async def _follow_tasks(self, task_ids: object, caller: Caller) -> list[str]:
+        """Those of the tasks that are this caller's; it is told of each change of them."""
+        methods, granted = TaskMethods(self._front), []
+        for task_id in task_ids[:TASKS_MAX] if isinstance(task_ids, list) else ():
+            with suppress(RpcError):
+                if isinstance(task_id, str) and task_id not in granted:
+                    self._tasks.append(await methods.follow(task_id, caller, self._tell_of_task))
+                    granted.append(task_id)
+        return granted
 
     async def subscribe(self, uri: str, caller: Caller) -> None:
         """Tell whenever the resource changes; refused for one that the caller may not know of."""
@@ -107,6 +148,8 @@ class ClientNews:
         """The client is gone."""
         for uri in list(self._forget):
             self.unsubscribe(uri)
+        while self._tasks:
+            self._tasks.pop()()
 
 
 class StandingStream:
@@ -167,10 +210,16 @@ def listen_filter(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: True for name in _FILTERS if isinstance(wanted, Mapping) and wanted.get(name) is True}
 
 
-def wanted_uris(params: Mapping[str, Any]) -> object:
-    """The resources that a subscription is for, as the client wrote them."""
+def wanted_of(params: Mapping[str, Any], what: str) -> object:
+    """The resources, or tasks, that a subscription is for, as the client wrote them."""
     wanted = params.get("notifications")
-    return wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None
+    return wanted.get(what) if isinstance(wanted, Mapping) else None
+
+
+def check_listen(params: Mapping[str, Any], asker: Asker) -> None:
+    """Refuse a subscription to tasks of a client that does not declare to know such."""
+    if wanted_of(params, "taskIds") is not None and not declares_tasks(asker.capabilities):
+        raise missing_capability()
 
 
 def wanted_notices(honoured: Mapping[str, Any]) -> frozenset[str]:

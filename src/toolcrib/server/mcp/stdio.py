@@ -167,7 +167,7 @@ class StdioDoor(asyncio.Protocol):
         elif message.method == "initialize" and not asker.is_modern:
             self._running[request_id] = self._spawn(self._greet(request_id, asker))
         elif message.method == news.LISTEN and asker.is_modern:
-            self._running[request_id] = self._spawn(self._listen(message, request_id))
+            self._running[request_id] = self._spawn(self._listen(message, request_id, asker))
         else:
             self._running[request_id] = self._spawn(self._work(message, request_id, asker))
 
@@ -210,16 +210,18 @@ class StdioDoor(asyncio.Protocol):
             self._running.pop(request_id, None)
             self._end_if_done()
 
-    async def _listen(self, message: Inbound, request_id: RequestId) -> None:
+    async def _listen(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         """Begin a subscription: what of it can be honoured is acknowledged."""
         params, meta = messages.request_params(message), news.subscription_meta(request_id)
-        honoured = news.listen_filter(params)
         watching = ClientNews(self.mcp.front, lambda method, said: self.tell(method, {**said, "_meta": meta}))
         try:
-            if uris := await watching.subscribe_all(news.wanted_uris(params), self.caller):
-                honoured["resourceSubscriptions"] = uris
+            news.check_listen(params, asker)
+            honoured = await watching.follow(params, self.caller)
             self._subscriptions[request_id] = news.wanted_notices(honoured), watching
             self.out.send(news.acknowledge(request_id, honoured))
+            watching.begin()
+        except RpcError as error:
+            self.out.send(encode_error(request_id, error))
         except BaseException:
             watching.close()
             raise

@@ -5,6 +5,7 @@ a task. In the handshake era (2025-11-25 alone) the client asks for it, where a 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -34,6 +35,8 @@ from toolcrib.wire.messages import Asker
 from toolcrib.wire.tasks import related, show_task
 
 ACKNOWLEDGED = b'{"resultType":"complete"}'
+WATCH_LEAST_S, WATCH_MOST_S = 1.0, 30.0
+"""How often a task is looked at whose client wants to be told of its changes, where its server does not tell."""
 WAIT_S = 5.0
 """How long to wait for news of work, before looking whether it is still there."""
 ROUND = ("inputResponses", "requestState")
@@ -196,6 +199,30 @@ class TaskMethods:
             answer = await TaskChannel(channel, entry.id).ask(question["method"], params)
             await self._book.answer(entry, {key: msgspec.json.decode(answer)})
 
+    async def follow(
+        self, task_id: str, caller: Caller, tell: Callable[[Mapping[str, Any]], None]
+    ) -> Callable[[], Any]:
+        """Tell of each change of a task until it ends, or what is returned is called; refused for one that is not this
+        caller's."""
+        entry = await self.find(task_id, caller)
+        seen = await self.look(entry, caller)
+        if seen[0].status.is_final:
+            tell(task_notice(*seen))
+            return _nothing
+        return self._book.watch(self._tell_changes(entry, caller, seen[0], tell)).cancel
+
+    async def _tell_changes(
+        self, entry: TaskEntry, caller: Caller, seen: TaskState, tell: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        with suppress(RpcError):  # it is gone, or not this caller's any more
+            while not seen.status.is_final:
+                await self._book.changed(entry, min(WATCH_MOST_S, max(WATCH_LEAST_S, (seen.poll_ms or 0) / 1000)))
+                entry = await self.find(entry.id, caller)
+                state, result = await self.look(entry, caller)
+                if _looks(state) != _looks(seen):
+                    tell(task_notice(state, result))
+                seen = state
+
     # Whose they are
 
     async def _find(self, asked: Asked) -> TaskEntry:
@@ -251,6 +278,20 @@ class TaskMethods:
             raise unknown_task()
         raise_rpc(error)
         raise RpcError(INTERNAL_ERROR, error.message, told(error))
+
+
+def task_notice(state: TaskState, result: bytes) -> dict[str, Any]:
+    """How a task stands, as a notification tells it."""
+    shown: dict[str, Any] = msgspec.json.decode(show_task(state, result, modern=True))
+    return {key: value for key, value in shown.items() if key != "resultType"}
+
+
+def _looks(state: TaskState) -> tuple[object, ...]:
+    return state.status, state.message, state.requests
+
+
+def _nothing() -> None:
+    """There is nothing to end."""
 
 
 def unknown_task() -> RpcError:
