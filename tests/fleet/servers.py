@@ -93,6 +93,14 @@ def everything_over_sse() -> Iterator[Remote]:
 
 
 @contextlib.contextmanager
+def over_http(major: int, script: Path) -> Iterator[str]:
+    """A server of the official SDK that takes the port it shall listen on; its URL."""
+    port = free_port()
+    with running([sdk_python(major), str(script), str(port)], ready=lambda _: accepts_connections(port)):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@contextlib.contextmanager
 def over_sse(script: Path) -> Iterator[Remote]:
     """A server of SDK 1.x that is given the port to serve HTTP+SSE on."""
     port = free_port()

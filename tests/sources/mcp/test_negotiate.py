@@ -72,6 +72,18 @@ async def test_a_server_of_both_eras_is_spoken_to_in_the_configured_one(era, rem
     assert (server.asked, agreement.version) == (asked, version)
 
 
+async def test_a_server_that_must_speak_the_stateless_era_may_take_its_time():
+    """Nothing else would be asked in place of the first question."""
+    server = both()
+    link = await server.dial(IGNORE)
+    link.discover_patience_s, link.held = 0.001, {"server/discover"}
+    asking = asyncio.ensure_future(negotiate(link, replace(OFFER, era=EraChoice.STATELESS), ""))
+    await link.reached.wait()
+    link.release()
+
+    assert (await asking).version == "2026-07-28"
+
+
 @pytest.mark.parametrize(("era", "modern"), [(EraChoice.HANDSHAKE, True), (EraChoice.STATELESS, False)])
 async def test_a_server_that_does_not_speak_the_configured_era_is_not_spoken_to(era, modern):
     """The error is the server's own, or says what to change."""

@@ -96,7 +96,8 @@ async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agree
 
 async def _try_step(link: Link, offer: ClientIdentity, step: ProbeStep) -> tuple[Mapping[str, Any], ProbeOutcome]:
     """What one question came to; a server's refusal is raised."""
-    patience_s = None if step is ProbeStep.INITIALIZE else link.discover_patience_s
+    is_sure = step is ProbeStep.INITIALIZE or offer.era is EraChoice.STATELESS  # nothing else would be asked instead
+    patience_s = None if is_sure else link.discover_patience_s
     try:
         async with asyncio.timeout(patience_s):
             result = _as_object(await link.ask(_question(link, offer, step)))

@@ -1,0 +1,87 @@
+"""Servers that ask, in every pair of protocol eras: official SDKs of both generations as servers and as clients."""
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fleet import servers
+from tests.fleet.clients import Place, SdkClient
+from tests.fleet.gateway import serving, stdio_command
+
+pytestmark = pytest.mark.timeout(600)
+
+Json = dict[str, Any]
+SERVER = Path(__file__).with_name("asking_server.py")
+CLIENTS = {
+    "sdk1": SdkClient(1, "legacy", answers=True),
+    "sdk2-legacy": SdkClient(2, "legacy", answers=True),
+    "sdk2-modern": SdkClient(2, "modern", answers=True),
+}
+DOORS = ("stdio", "http")
+ANSWERS = {
+    "form": "accept Ann, accept",
+    "link": "accept",
+    "sample": "a sample",
+    "roots": "['file:///journey']",
+    "modern_form": "accept Ann",
+}
+OLD = ("old", "old_http", "both", "both_http")
+"""Servers that are spoken to in the handshake era."""
+NEW = ("new", "new_http")
+SCRIPT = {
+    **{f"{name}__{tool}": ANSWERS[tool] for name in OLD for tool in ("form", "link", "sample", "roots")},
+    **{f"{name}__modern_form": ANSWERS["modern_form"] for name in (*NEW, "both", "both_http")},
+}
+
+
+@pytest.fixture(scope="module")
+def gates(fleet: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place]]:
+    """toolcrib before servers of both generations, over pipes and over HTTP, in each era that they speak."""
+    home = tmp_path_factory.mktemp("questions").resolve()
+    with ExitStack() as life:
+        urls = {major: life.enter_context(servers.over_http(major, SERVER)) for major in (1, 2)}
+        launch = {major: servers.Launch(servers.sdk_python(major), (str(SERVER),)).entry() for major in (1, 2)}
+        entries = {
+            "old": launch[1],
+            "old_http": {"url": urls[1]},
+            "new": launch[2] | {"era": "stateless"},
+            "new_http": {"url": urls[2], "era": "stateless"},
+            "both": launch[2] | {"era": "handshake"},
+            "both_http": {"url": urls[2], "era": "handshake"},
+        }
+        config = home / "toolcrib.toml"
+        config.write_text("[audit]\nenabled = false\n\n" + "\n\n".join(_table(*entry) for entry in entries.items()))
+        url, _ = life.enter_context(serving(config))
+        yield {"stdio": Place(home, argv=stdio_command(config)), "http": Place(home, url=url)}
+
+
+def _table(name: str, entry: Json) -> str:
+    env = {key: value for key, value in entry.items() if key != "env"}
+    return f"[servers.{name}]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in env.items())
+
+
+@pytest.fixture(scope="module")
+def converse(gates: dict[str, Place]) -> Callable[[str, str], Json]:
+    """What came of every question of every server, to one client by one door; asked once."""
+
+    @functools.cache
+    def hold(door: str, client: str) -> Json:
+        script = [{"op": "call", "tool": tool} for tool in SCRIPT]
+        outcomes = CLIENTS[client].converse(gates[door], [{"op": "list"}, *script])["outcomes"]
+        return dict(zip(SCRIPT, outcomes[1:], strict=True))
+
+    return hold
+
+
+@pytest.mark.parametrize("tool", SCRIPT)
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("door", DOORS)
+def test_a_question_reaches_the_client_and_its_answer_the_server(converse, door: str, client: str, tool: str):
+    """Whatever era either of them speaks: forms, addresses, samples, roots."""
+    outcome = converse(door, client)[tool]
+
+    assert outcome["result"]["content"][0]["text"] == SCRIPT[tool]
