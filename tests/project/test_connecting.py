@@ -269,9 +269,9 @@ def test_replaced_servers_stay_in_the_backup_when_the_file_was_changed_since(aro
 def test_only_what_toolcrib_can_take_over_is_replaceable(around):
     """The rest stays with the client."""
     client = client_here("cursor", around)
-    put(client, b'{"mcpServers": {"A b": {"command": "x"}, "old": {"type": "sse", "url": "https://x/sse"}}}')
+    put(client, b'{"mcpServers": {"A b": {"command": "x"}, "odd": {"type": "carrier-pigeon", "url": "https://x/"}}}')
 
-    assert replaceable(client, around.cwd / "toolcrib.toml", around) == (["A b"], ["old"])
+    assert replaceable(client, around.cwd / "toolcrib.toml", around) == (["A b"], ["odd"])
 
 
 def test_a_preview_touches_nothing(around):
