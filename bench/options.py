@@ -33,6 +33,7 @@ FIGURES = {
     "mutants": "small faults put into the modules that decide (--count, --seed): how many do the tests notice?",
     "validation": "gaps of the event loop while costly values are checked",
     "interaction": "the official SDK's interaction tests (--data), directly and through toolcrib",
+    "passthrough": "which features of the protocol pass, for every pair of eras, beside others (docs/passthrough.md)",
     "foreign": "real servers that no test uses, asked directly and through toolcrib (--only): field by field",
 }
 

@@ -28,6 +28,7 @@ from bench.figures import (
     listing,
     memory,
     mutants,
+    passthrough,
     pgkb,
     register,
     resources,
@@ -71,6 +72,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "attack": attack.measure,
     "validation": validation.measure,
     "interaction": interaction.measure,
+    "passthrough": passthrough.measure,
     "foreign": foreign.measure,
 }
 
