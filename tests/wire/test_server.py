@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from toolcrib.wire import eras, http, messages
 from toolcrib.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Inbound, RpcError
-from toolcrib.wire.messages import Asker, Greeting
+from toolcrib.wire.messages import Asker, Greeting, ListHints
 
 MODERN = "2026-07-28"
 META = {
@@ -164,8 +164,11 @@ def test_a_listing_says_how_long_it_holds_where_the_era_can():
     lacks = {"toolcrib/missing": ["srv"]}
 
     assert messages.listing_result(tools) == b'{"tools":[{"name":"a"}]}'
-    assert json.loads(messages.listing_result(tools, missing=["srv"])) == {"tools": [{"name": "a"}], "_meta": lacks}
-    whole, partial = (json.loads(messages.listing_result(tools, info=info, missing=some)) for some in ([], ["srv"]))
+    assert json.loads(messages.listing_result(tools, ListHints(missing=["srv"]))) == {
+        "tools": [{"name": "a"}],
+        "_meta": lacks,
+    }
+    whole, partial = (json.loads(messages.listing_result(tools, ListHints(info, some))) for some in ([], ["srv"]))
     assert (whole["ttlMs"], partial["ttlMs"]) == (300_000, 1_000)
     signed = {eras.META_SERVER_INFO: {"name": "toolcrib"}}
     assert (whole["_meta"], partial["_meta"]) == (signed, lacks | signed)

@@ -25,8 +25,8 @@ from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
-from toolcrib.core.offers import Offer, Tool
-from toolcrib.core.source import ServerSource
+from toolcrib.core.offers import Offer, OfferKind, Tool
+from toolcrib.core.source import ListPage, ServerSource
 
 
 class RecordStore(Protocol):
@@ -49,6 +49,8 @@ class ServerShelf:
     tools: tuple[Tool, ...] = ()
     others: tuple[Offer, ...] = ()
     """Its resources, templates and prompts."""
+    pages: Mapping[OfferKind, tuple[ListPage, ...]] = field(default_factory=dict)
+    """How it lists each kind itself, if it was asked in this run."""
     fresh_until: float = 0.0
     is_known: bool = False
     """Whether ``tools`` and ``others`` come from a discovery of this very configuration."""

@@ -242,7 +242,7 @@ class Refresher:
             and (shelf.tools, shelf.others) == (listing.tools, listing.others)
             and is_alike((shelf.record.tools, shelf.record.others), (definitions, others))
         )
-        shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
+        shelf.fresh_until, shelf.pages = self._loop.time() + self._ttl_s(shelf, listing.ttl_s), listing.pages
         shelf.record = Record(
             shelf.config.name,
             DiscoveryStatus.SUCCESS,

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple, Protocol
 from toolcrib.core.access import Caller
 from toolcrib.core.kinds import DiscoveryStatus, LinkState, Share
 from toolcrib.core.names import URI_MAX, join_name, to_public
-from toolcrib.core.offers import Offer, Tool
+from toolcrib.core.offers import Offer, OfferKind, Tool
 from toolcrib.core.requests import Request, Result
+
+ListPage = tuple[str, tuple[str, ...]]
+"""A page of a source's list: the cursor that leads to it, empty for the first, and the names on it in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Listing:
     """What it can do besides: ``completions``, ``logging``, ``subscribe``, ``tasks``."""
     quiet: tuple[Tool, ...] = ()
     """Tools that can be called and are not listed."""
+    pages: Mapping[OfferKind, tuple[ListPage, ...]] = field(default_factory=dict, compare=False)
+    """How it lists each kind itself."""
     asks: bool = False
     """Whether it was seen to ask something that nobody could be asked, because several callers shared it."""
 

@@ -6,7 +6,7 @@ is the real tool's call before any layer sees it.
 """
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -27,7 +27,7 @@ from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide,
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
 from toolcrib.core.offers import OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, ErrorInfo, Request, Result
-from toolcrib.core.source import Missing
+from toolcrib.core.source import ListPage, Missing
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.meta import META, READING, MetaCalls, MetaTool
 from toolcrib.schema.arguments import Renamer
@@ -241,6 +241,17 @@ class ProfileView:
     def is_of_one_server(self) -> bool:
         """Whether there is just one server behind this window."""
         return len(self._shelves()) == 1
+
+    def pages(self, kind: OfferKind) -> Sequence[ListPage]:
+        """The only server's own pages of a list, where its names are kept; else there is just one."""
+        shelves = self._shelves()
+        is_plain = len(shelves) == 1 and self._settings.profile is None and not self.crib.has_prefixes
+        return shelves[0].pages.get(kind, ()) if is_plain else ()
+
+    @property
+    def ttl_s(self) -> float | None:
+        """How long a list may be kept as far as its servers say."""
+        return min((ttl_s for shelf in self._shelves() if (ttl_s := shelf.record.ttl_s) is not None), default=None)
 
     def _shelves(self) -> list[ServerShelf]:
         profile = self._settings.profile

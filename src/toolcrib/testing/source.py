@@ -2,15 +2,15 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConnectionLost, UnknownTool
 from toolcrib.core.kinds import LinkState, Share
-from toolcrib.core.offers import Offer, RequestKind, Tool
+from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.requests import Request, Result
-from toolcrib.core.source import MAIN_LANE, Lane, Listing, ServerSource, SourceStatus
+from toolcrib.core.source import MAIN_LANE, Lane, Listing, ListPage, ServerSource, SourceStatus
 
 Outcome: TypeAlias = Result | BaseException | str
 Answer: TypeAlias = Outcome | Callable[[Request], Outcome | Awaitable[Outcome]]
@@ -32,6 +32,8 @@ class FakeSource:
         self.others: tuple[Offer, ...] = ()
         """Resources, templates and prompts."""
         self.features: tuple[str, ...] = ()
+        self.pages: Mapping[OfferKind, tuple[ListPage, ...]] = {}
+        """How it lists each kind, where that is not one page."""
         self.instructions = ""
         self.answers: dict[str, Answer] = {}
         self.trouble: BaseException | None = None
@@ -64,7 +66,7 @@ class FakeSource:
         if self.trouble is not None:
             raise self.trouble
         said = self.instructions, self.features
-        return Listing(self.tools, self.ttl_s, self.problems, self.era, self.others, *said)
+        return Listing(self.tools, self.ttl_s, self.problems, self.era, self.others, *said, pages=self.pages)
 
     async def answer(self, call: Request) -> Result:
         """The answer that was set, once the gate is open."""

@@ -190,14 +190,28 @@ def discover_result(greeting: Greeting) -> bytes:
     return encode(body | ({"instructions": instructions} if instructions else {}))
 
 
-def listing_result(offers: bytes, *, info: bytes = b"", missing: Sequence[Any] = (), what: bytes = b"tools") -> bytes:
-    """The answer to a list around the encoded array of what is listed, with the servers it lacks; ``info`` is who
-    answers, for a client of the stateless era."""
+@dataclass(frozen=True, slots=True)
+class ListHints:
+    """What is said with a list: who answers (only in the stateless era, already encoded), which servers it lacks, how
+    long it may be kept, and the cursor of its next page."""
+
+    info: bytes = b""
+    missing: Sequence[Any] = ()
+    ttl_ms: int = LISTING_TTL_MS
+    following: str = ""
+
+
+def listing_result(offers: bytes, hints: ListHints | None = None, *, what: bytes = b"tools") -> bytes:
+    """The answer to a list around the encoded array of what is listed."""
+    hints = hints or ListHints()
+    info, missing = hints.info, hints.missing
     meta = ({META_MISSING: missing} if missing else {}) | ({eras.META_SERVER_INFO: Raw(info)} if info else {})
     ending = b',"_meta":%b}' % encode(meta) if meta else b"}"
+    if hints.following:
+        ending = b',"nextCursor":%b%b' % (encode(hints.following), ending)
     if not info:
         return b'{"%b":%b%b' % (what, offers, ending)
-    ttl_ms = INCOMPLETE_TTL_MS if missing else LISTING_TTL_MS
+    ttl_ms = min(INCOMPLETE_TTL_MS, hints.ttl_ms) if missing else hints.ttl_ms
     return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","%b":%b%b' % (ttl_ms, what, offers, ending)
 
 

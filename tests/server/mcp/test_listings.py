@@ -8,10 +8,11 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.offers import OfferKind, SecurityLevel, Tool
 from toolcrib.crib.window import ProfileSettings, ProfileView
-from toolcrib.server.mcp import service
-from toolcrib.server.mcp.service import Listings, McpService, ServerIdentity
+from toolcrib.server.mcp import listings
+from toolcrib.server.mcp.listings import Listings
+from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.sources.native.functions import tool
 from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
 from toolcrib.wire.jsonrpc import Inbound
@@ -93,7 +94,7 @@ def _renamed(name: str):
 
 async def test_a_listing_is_encoded_once_for_all_callers_with_the_same_grants(monkeypatch):
     """And for no more than a bounded number of different grants."""
-    monkeypatch.setattr(service, "GRANTS_MAX", 3)
+    monkeypatch.setattr(listings, "GRANTS_MAX", 3)
     async with memory_crib(tools=[add]) as made:
         await made.crib.current()
         kept, catalog = Listings(), made.crib.catalog
@@ -188,3 +189,35 @@ async def test_a_window_on_one_server_speaks_of_no_other():
         found = await missing(mcp, EVERYTHING)
 
     assert found == [{"server": "hub", "status": "failed", "reason": "no"}]
+
+
+async def test_the_only_servers_lists_come_in_its_own_pages_and_order():
+    """Where its names are kept; what else is shown comes last."""
+    source = FakeSource("srv", ["b", "a", "c"])
+    source.pages = {OfferKind.TOOL: (("", ("b", "a")), ("next+/=", ("c",)))}
+    async with memory_crib(source, tools=[add], prefix=False) as made:
+        mcp = McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "9"))
+        pages = [await page_of(mcp, cursor) for cursor in (None, "next+/=", "other", 7)]
+
+    assert [([tool["name"] for tool in page["tools"]], page.get("nextCursor")) for page in pages[:2]] == [
+        (["b", "a"], "next+/="),
+        (["c", "add"], None),
+    ]
+    assert [page["code"] for page in pages[2:]] == [-32602, -32602]
+
+
+@pytest.mark.parametrize(("ttls", "ttl_ms"), [((None,), 300_000), ((0.0, None), 0), ((900.0, 60.0), 60_000)])
+async def test_a_list_may_be_kept_as_long_as_all_its_servers_allow(ttls, ttl_ms):
+    """And never for longer than toolcrib's own limit."""
+    sources = [FakeSource(f"s{number}", ["work"], ttl_s=ttl_s) for number, ttl_s in enumerate(ttls)]
+    async with memory_crib(*sources) as made:
+        page = await page_of(McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "9")), None)
+
+    assert page["ttlMs"] == ttl_ms
+
+
+async def page_of(mcp, cursor):
+    params = {} if cursor is None else {"cursor": cursor}
+    body, _ = await mcp.respond(Inbound("2.0", 1, "tools/list", params), Asker("2026-07-28"), RecordingChannel())
+    answered = json.loads(body)
+    return answered.get("result") or answered["error"]

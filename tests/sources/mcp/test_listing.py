@@ -147,6 +147,26 @@ async def test_an_entry_that_cannot_be_used_is_left_out_and_told(source_of, entr
     assert [problem.startswith("left out: ") for problem in listing.problems] == [True]
 
 
+async def test_a_server_that_announces_nothing_is_asked_for_everything(source_of):
+    """Some have lists and do not say so."""
+    listing = await source_of(serving(capabilities={})).list_offers()
+
+    assert {offer.kind for offer in listing.offers} == set(OfferKind)
+
+
+async def test_the_pages_of_a_list_are_remembered_as_the_server_has_them(source_of):
+    """With their cursors and in its order; not with cursors that are too long to be kept."""
+
+    def paged_by(cursor: str) -> Any:
+        first, second = {"prompts": [{"name": "c"}, {"name": "b"}], "nextCursor": cursor}, {"prompts": [{"name": "a"}]}
+        return lambda params, _: second if "cursor" in params else first
+
+    sources = [source_of(serving({"prompts/list": paged_by(cursor)})) for cursor in ("p2==", "x" * 2000)]
+    found = [(await source.list_offers()).pages[OfferKind.PROMPT] for source in sources]
+
+    assert found == [(("", ("c", "b")), ("p2==", ("a",))), ()]
+
+
 async def test_endless_pages_of_resources_are_cut(source_of):
     """And told."""
     page = {"resources": [{"uri": "memo://a", "name": "a"}], "nextCursor": "again"}

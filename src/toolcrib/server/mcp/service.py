@@ -1,22 +1,22 @@
 """The answers MCP clients get, whichever way they came in."""
 
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolcrib.catalog.catalog import Catalog, is_for_apps
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide, may_know_server
+from toolcrib.catalog.catalog import Catalog
+from toolcrib.core.access import LOCAL_USER, Caller, Grants, may_know_server
 from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import BackChannel, Result
-from toolcrib.core.source import Missing
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import ClientChannel
+from toolcrib.server.mcp.listings import LISTS, Listings, OfferListing, is_visible
 from toolcrib.server.mcp.news import ClientNews, NewsClient
 from toolcrib.server.mcp.outcomes import Asked, Method, as_not_found, encode_outcome, raise_rpc, told
 from toolcrib.server.mcp.parking import ParkingLot, is_retry
-from toolcrib.server.mcp.tasks import TaskMethods, as_callable, can_be_task
+from toolcrib.server.mcp.tasks import TaskMethods
 from toolcrib.wire import http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -33,148 +33,13 @@ from toolcrib.wire.jsonrpc import (
 from toolcrib.wire.messages import Asker
 from toolcrib.wire.results import sign, stamp_modern
 
-GRANTS_MAX = 64
-ENCODED_MAX = 8
-
-
-class ListedRoute(Protocol):
-    """What a listing needs to know of a route."""
-
-    @property
-    def reach(self) -> Reach:
-        """What it asks of its callers."""
-
-    def to_mcp(self) -> dict[str, Any]:
-        """The definition under its exposed name."""
-
-
-class ListedCatalog(Protocol):
-    """What a listing of tools needs to know of the catalogue."""
-
-    @property
-    def version(self) -> int:
-        """Another one whenever anything changed."""
-
-    @property
-    def routes(self) -> Mapping[str, ListedRoute]:
-        """By exposed name."""
-
-
-R = TypeVar("R", bound=ListedRoute)
-
-
-def visible(routes: Iterable[R], grants: Grants) -> list[R]:
-    """The routes a caller with these grants is shown, in their order."""
-    return [route for route in routes if is_visible(route, grants)]
-
-
-def is_visible(route: ListedRoute, grants: Grants) -> bool:
-    """Whether a caller with these grants may know of an offer."""
-    return decide(grants, route.reach).is_listed
-
-
-LISTS: Mapping[str, OfferKind] = {
-    "tools/list": OfferKind.TOOL,
-    "resources/list": OfferKind.RESOURCE,
-    "resources/templates/list": OfferKind.TEMPLATE,
-    "prompts/list": OfferKind.PROMPT,
-}
 SIGNED = frozenset({*LISTS, "server/discover"})
 """What says by itself who answers."""
-_LISTED_AS = {
-    OfferKind.TOOL: b"tools",
-    OfferKind.RESOURCE: b"resources",
-    OfferKind.TEMPLATE: b"resourceTemplates",
-    OfferKind.PROMPT: b"prompts",
-}
-
-
 _ANNOUNCED_AS = {
     OfferKind.RESOURCE: "resources",
     OfferKind.TEMPLATE: "resources",
     OfferKind.PROMPT: "prompts",
 }
-
-
-class OfferListing:
-    """What is offered of one kind in one version of the catalogue, as callers with the same grants see it."""
-
-    __slots__ = ("_encoded", "_handshake", "_offers", "_what")
-
-    def __init__(
-        self,
-        routes: Iterable[ListedRoute],
-        grants: Grants,
-        kind: OfferKind = OfferKind.TOOL,
-        long_servers: Container[str] = (),
-    ) -> None:
-        shown = visible(routes, grants)
-        self._offers = self._handshake = encode([as_callable(route.to_mcp()) for route in shown])
-        if any(route.reach.server in long_servers for route in shown):
-            dressed = ((can_be_task if route.reach.server in long_servers else as_callable, route) for route in shown)
-            self._handshake = encode([dress(route.to_mcp()) for dress, route in dressed])
-        self._what = _LISTED_AS[kind]
-        self._encoded: dict[tuple[bytes, Sequence[Missing]], bytes] = {}
-
-    def encoded(self, info: bytes, missing: tuple[Missing, ...]) -> bytes:
-        """The result of the list; one that lacks servers names them, and is not to be kept for long."""
-        listing = self._encoded.get((info, missing))
-        if listing is None:
-            offers = self._offers if info else self._handshake
-            listing = messages.listing_result(offers, info=info, missing=missing, what=self._what)
-            if len(self._encoded) >= ENCODED_MAX:
-                self._encoded.clear()
-            self._encoded[info, missing] = listing
-        return listing
-
-
-class Listings:
-    """Listings of the present version of the catalogue, for a bounded number of different grants."""
-
-    __slots__ = ("_everything", "_has_apps", "_listings", "_long_servers", "_version")
-
-    def __init__(self, *, has_apps: bool = True, long_servers: Callable[[], Container[str]] = frozenset) -> None:
-        """``long_servers`` are those whose tools can be answered later in the way of the stateless era."""
-        self._version, self._has_apps, self._long_servers = -1, has_apps, long_servers
-        self._everything: OfferListing | None = None
-        self._listings: dict[tuple[Grants, OfferKind, bool], OfferListing] = {}
-
-    def of(self, catalog: ListedCatalog, grants: Grants, more: Sequence[ListedRoute] = ()) -> OfferListing:
-        """The tools for these grants, and ``more`` beside them; the most common ones are not even looked up."""
-        self._follow(catalog.version)
-        if more:
-            return self._tools(catalog, grants, more)
-        if grants is not EVERYTHING:
-            return self._tools(catalog, grants)
-        if self._everything is None:
-            self._everything = self._tools(catalog, grants)
-        return self._everything
-
-    def of_kind(self, catalog: Catalog, grants: Grants, kind: OfferKind) -> OfferListing:
-        """What else there is for these grants."""
-        self._follow(catalog.version)
-        key = grants, kind, False
-        return self._listings.get(key) or self._keep(key, catalog.visible_to(grants, kind))
-
-    def _follow(self, version: int) -> None:
-        if version != self._version:
-            self._version, self._everything = version, None
-            self._listings.clear()
-
-    def _tools(self, catalog: ListedCatalog, grants: Grants, more: Sequence[ListedRoute] = ()) -> OfferListing:
-        key = grants, OfferKind.TOOL, bool(more)
-        found = self._listings.get(key)
-        if found is not None:
-            return found
-        routes = [*catalog.routes.values(), *more]
-        shown = routes if self._has_apps else [route for route in routes if not is_for_apps(route.to_mcp())]
-        return self._keep(key, shown)
-
-    def _keep(self, key: tuple[Grants, OfferKind, bool], routes: Iterable[ListedRoute]) -> OfferListing:
-        if len(self._listings) >= GRANTS_MAX:
-            self._listings.clear()
-        listing = self._listings[key] = OfferListing(routes, *key[:2], self._long_servers())
-        return listing
 
 
 def speaks_apps(asker: Asker) -> bool:
@@ -213,9 +78,9 @@ class McpService:
         """Calls that wait for their clients' answers."""
         self.tasks = TaskMethods(front)
         """Calls that are answered later."""
-        self._whole, self._fronts, self._for_models = (
-            Listings(has_apps=has_apps, long_servers=self.tasks.long_servers) for has_apps in (True, True, False)
-        )
+        pages, long_servers = front.pages, self.tasks.long_servers
+        self._whole, self._for_models = (Listings(long_servers, pages, has_apps=flag) for flag in (True, False))
+        self._fronts = Listings(long_servers)
         both: Mapping[str, Method] = {
             **dict.fromkeys(LISTS, self._list),
             "resources/read": self._read,
@@ -308,15 +173,20 @@ class McpService:
         return announced(self.front.catalog, self.front.features, is_whole=not self.front.is_partial)
 
     async def _list(self, asked: Asked) -> bytes:
-        if asked.params.get("cursor") is not None:
-            raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.front.current()
+        cursor = "" if asked.params.get("cursor") is None else asked.params["cursor"]
         asker, grants, kind = asked.asker, asked.caller.grants, LISTS[asked.method]
         if asker.is_modern and kind in _ANNOUNCED_AS and _ANNOUNCED_AS[kind] not in self._capabilities():
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")  # what is not announced is not there
         is_tools = kind is OfferKind.TOOL
         listing = self._tools(asker, grants) if is_tools else self._whole.of_kind(self.front.catalog, grants, kind)
-        return listing.encoded(self._info if asker.is_modern else b"", self.front.missing(grants))
+        info = self._info if asker.is_modern else b""
+        is_one, ttl_s, ttl_ms = type(cursor) is str, self.front.ttl_s, messages.LISTING_TTL_MS
+        ttl_ms = ttl_ms if ttl_s is None else min(ttl_ms, int(ttl_s * 1000))
+        page = listing.encoded(info, self.front.missing(grants), ttl_ms, cursor) if is_one else None
+        if page is None:
+            raise RpcError(INVALID_PARAMS, "Unknown cursor. Ask for the list without one.")
+        return page
 
     def _tools(self, asker: Asker, grants: Grants) -> OfferListing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""

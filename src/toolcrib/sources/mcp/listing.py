@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, RemoteError
 from toolcrib.core.offers import Offer, OfferKind, Tool, from_mcp, other_from_mcp
-from toolcrib.core.source import Listing
+from toolcrib.core.source import Listing, ListPage
 from toolcrib.schema.sanitise import sanitise_other, sanitise_tool
 from toolcrib.schema.text import clean_text
 from toolcrib.sources.mcp.negotiate import Agreement
@@ -21,6 +21,7 @@ TOOLS_MAX = 2000
 TEMPLATES_MAX = 256
 """A URI that no list contains is held against each of them."""
 PAGES_MAX = 100
+CURSOR_MAX = 1024
 BREATH = 100
 """So many definitions are read before the event loop gets its turn."""
 INSTRUCTIONS_MAX = 16 * 1024
@@ -64,6 +65,15 @@ class _Collected:
     ttl_s: float | None = None
     entries: int = 0
     """How many were looked at, good or bad."""
+    pages: list[tuple[str, int]] = field(default_factory=list)
+    """The cursor of each page, and how many offers there were before it."""
+
+    def as_listed(self) -> tuple[ListPage, ...]:
+        """The pages as the server has them; none if its cursors are too long to be kept."""
+        names, starts = list(self.offers), [start for _, start in self.pages] + [len(self.offers)]
+        if any(len(cursor) > CURSOR_MAX for cursor, _ in self.pages):
+            return ()
+        return tuple((cursor, tuple(names[start : starts[n]])) for n, (cursor, start) in enumerate(self.pages, 1))
 
 
 class OfferLister:
@@ -74,7 +84,8 @@ class OfferLister:
 
     async def ask(self, agreement: Agreement) -> Listing:
         """All that the server says it has; one bad entry costs only itself, and a list that fails only its kind."""
-        kinds = [kind for kind in OfferKind if kind is OfferKind.TOOL or _CAPABILITY[kind] in agreement.capabilities]
+        said = agreement.capabilities or dict.fromkeys(_CAPABILITY.values())  # one that says nothing is asked for all
+        kinds = [kind for kind in OfferKind if kind is OfferKind.TOOL or _CAPABILITY[kind] in said]
         parts = await asyncio.gather(*(self._of_kind(kind, agreement) for kind in kinds))
         tools, *others = parts
         ttls = [part.ttl_s for part in parts if part.ttl_s is not None]
@@ -86,6 +97,7 @@ class OfferLister:
             tuple(offer for part in others for offer in _sorted(part)),
             clean_text(agreement.instructions[:INSTRUCTIONS_MAX]),
             agreement.features,
+            pages={part.kind: part.as_listed() for part in parts},
         )
 
     async def _of_kind(self, kind: OfferKind, agreement: Agreement) -> _Collected:
@@ -109,6 +121,7 @@ class OfferLister:
         seen: set[str] = set()
         while True:
             page = await self._fetch(METHODS[kind], cursor)
+            collected.pages.append((cursor or "", len(collected.offers)))
             is_whole = await self._collect(page, collected)
             cursor = page.next_cursor or ""
             if is_whole and not cursor:
