@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.browser.shop.faces import FACES, TURNED
+from tests.browser.shop.faces import FACES, MORE, TURNED, TURNED_PROMPT
 from tests.cli.program import Program, Serving
 from tests.fleet.running import until
 from tests.server.web.site import Visitor, sign_in
@@ -111,6 +111,8 @@ def server_table(program: Program, name: str, about: str) -> str:
     face = program.home / "faces" / f"{name}.json"
     face.parent.mkdir(exist_ok=True)
     face.write_text(json.dumps(FACES[name]))
+    if name in MORE:
+        Path(f"{face}.more").write_text(json.dumps(MORE[name]))
     args = json.dumps([str(SHOP / "demo_server.py"), str(face)])
     return f'[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\ndescription = "{about}"'
 
@@ -131,6 +133,7 @@ def furnish(program: Program) -> None:
     program.config.write_text("\n\n".join([head, *tables, REST]))
     program.run("servers", "refresh")
     (program.home / "faces" / "weather.json").write_text(json.dumps([TURNED, *FACES["weather"][1:]]))
+    (program.home / "faces" / "weather.json.more").write_text(json.dumps({"prompts": [TURNED_PROMPT]}))
 
 
 def write_other_programs(home: Path) -> None:

@@ -52,6 +52,19 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
             Look("tool-held", "/tools/weather__forecast", "button:has-text('Accept it as it is now')"),
             Look("tool-json", "/tools/github__create_issue?as=json", "button:has-text('Run')"),
         ],
+        "/resources": [
+            Look("resources", "/resources", "input[name=q]"),
+            Look("resources-nothing", "/resources?q=zzz", "a:has-text('Show all resources')"),
+        ],
+        "/resources/{name}": [
+            Look("resource", "/resources/files__docs%3A%2F%2Frelease.md", "button:has-text('Read')"),
+            Look("template", "/resources/files__docs%3A%2F%2Fdecisions%2F%7Byear%7D%2F%7Btopic%7D", "input[name=uri]"),
+        ],
+        "/prompts": [Look("prompts", "/prompts", "input[name=q]")],
+        "/prompts/{name}": [
+            Look("prompt", "/prompts/github__review", "button:has-text('Get')"),
+            Look("prompt-held", "/prompts/weather__trip", "button:has-text('Accept it as it is now')"),
+        ],
         "/calls": [Look("calls", "/calls", "button:has-text('End')")],
         "/calls/{id}": [
             Look("call", f"/calls/{call}", "main a:has-text('The tool')"),
@@ -84,4 +97,6 @@ NO_PAGES = {
     "/audit/export": "a download",
     "/kb/export": "a download",
     "/tools/{name}/try": "leads back to the tool",
+    "/resources/{name}/read": "leads back to the resource",
+    "/prompts/{name}/get": "leads back to the prompt",
 }

@@ -1,7 +1,8 @@
 """Small MCP servers with believable tools: ``python demo_server.py FACE``, a file with the list of tools it shows.
 
 Standard library only. A tool named in ``ANSWERS`` gives that answer, one named in ``FAILURES`` fails, and one that
-``indexes`` never ends by itself; any other gives its arguments back.
+``indexes`` never ends by itself; any other gives its arguments back. What it offers besides tools stands in the file
+``FACE.more``.
 """
 
 import json
@@ -28,7 +29,25 @@ def send(message: Json) -> None:
 
 def greet(_params: Json) -> Json:
     info = {"name": Path(sys.argv[1]).stem, "version": "1.4.0"}
-    return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    offered = {"tools": {}} | {key: {} for key in ("resources", "prompts") if key in more()}
+    return {"protocolVersion": "2025-06-18", "capabilities": offered, "serverInfo": info}
+
+
+def more() -> Json:
+    path = Path(f"{sys.argv[1]}.more")
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def read(params: Json) -> Json:
+    text = f"# {params['uri'].rpartition('/')[2]}\n\nWe release on Tuesdays. Two people look at every change.\n"
+    return {"contents": [{"uri": params["uri"], "mimeType": "text/markdown", "text": text}]}
+
+
+def get(params: Json) -> Json:
+    said = (
+        f"Review pull request {params.get('arguments', {}).get('pull', '')}. Name what could break, and how to test it."
+    )
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
 
 
 def show(_params: Json) -> Json:
@@ -43,7 +62,17 @@ def call(params: Json) -> Json | None:
     return {"content": [{"type": "text", "text": text}], "isError": name in FAILURES}
 
 
-METHODS = {"initialize": greet, "tools/list": show, "tools/call": call, "ping": lambda _params: {}}
+METHODS = {
+    "initialize": greet,
+    "tools/list": show,
+    "tools/call": call,
+    "ping": lambda _params: {},
+    "resources/list": lambda _params: {"resources": more()["resources"]},
+    "resources/templates/list": lambda _params: {"resourceTemplates": more().get("templates", [])},
+    "resources/read": read,
+    "prompts/list": lambda _params: {"prompts": more()["prompts"]},
+    "prompts/get": get,
+}
 
 
 def answer(message: Json) -> None:

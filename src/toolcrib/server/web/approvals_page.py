@@ -13,7 +13,7 @@ from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on, stream_news
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.tool_result import shortened
-from toolcrib.server.web.tool_rows import changes_between, tool_address
+from toolcrib.server.web.tool_rows import changes_between, offer_address
 
 ROUTES = PageRoutes()
 HELD_SHOWN = 20
@@ -37,16 +37,16 @@ async def _inbox(visit: PageRequest) -> dict[str, Any]:
     return {
         "is_approver": is_approver,
         "questions": [_question(entry) for entry in await view.questions()] if is_approver else [],
-        "kept": [(entry, tool_address(entry.tool)) for entry in kept[:KEPT_SHOWN]],
+        "kept": [(entry, offer_address(entry.tool)) for entry in kept[:KEPT_SHOWN]],
         "kept_total": len(kept),
-        "held": [(change, tool_address(change.name), changes_between(change.old, change.new)) for change in changes],
+        "held": [(change, offer_address(change.name), changes_between(change.old, change.new)) for change in changes],
         "held_total": len(held),
     }
 
 
 def _question(entry: QuestionEntry) -> tuple[QuestionEntry, str, str]:
     """A question and its tool's page; what the arguments hide is made visible, because a person decides by them."""
-    return entry, tool_address(entry.tool), shortened(printable(as_json(entry.arguments)))
+    return entry, offer_address(entry.tool), shortened(printable(as_json(entry.arguments)))
 
 
 @ROUTES.get("/approvals/stream")

@@ -97,6 +97,8 @@ PLACES = (
     NavigationEntry("Overview", "/", "gauge", "o"),
     NavigationEntry("Servers", "/servers", "server", "s", for_operators=True),
     NavigationEntry("Tools", "/tools", "tool", "t"),
+    NavigationEntry("Resources", "/resources", "file", "r"),
+    NavigationEntry("Prompts", "/prompts", "quote", "p"),
     NavigationEntry("Live calls", "/calls", "pulse", "l"),
     NavigationEntry("Approvals", "/approvals", "inbox", "a"),
     NavigationEntry("Audit", "/audit", "log", "u", for_operators=True),

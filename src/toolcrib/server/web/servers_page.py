@@ -10,6 +10,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import config_hash
 from toolcrib.config.positions import dotted
 from toolcrib.core.kinds import DiscoveryStatus, ServerState
+from toolcrib.core.offers import OfferKind
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, conflict, not_found
 from toolcrib.server.rest.servers import note_server, restart_server, switch_server
@@ -63,12 +64,20 @@ async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
         autopsy=_autopsy(row, status.details if status is not None else {}),
         tools=routes[:shown],
         total=len(routes),
+        others=_others(visit, row.name),
         next=shown + ROWS,
         settings=_settings(visit, row.name),
         config=view.project.config.servers.get(row.name),
         metrics=view.metrics.tools,
         held={"why": shelf.barred, "seen": entry_seen(shelf)} if shelf is not None and shelf.barred else None,
     )
+
+
+def _others(visit: PageRequest, server: str) -> list[tuple[str, int]]:
+    """How many resources and prompts a server offers, where there are any."""
+    kinds = [route.offer.kind for route in visit.view.catalog.others.values() if route.server == server]
+    prompts = kinds.count(OfferKind.PROMPT)
+    return [(what, count) for what, count in (("resources", len(kinds) - prompts), ("prompts", prompts)) if count]
 
 
 def entry_seen(shelf: ServerShelf) -> str:

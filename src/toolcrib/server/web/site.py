@@ -6,6 +6,7 @@ from itertools import islice
 from urllib.parse import quote, urlencode
 
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.offers import OfferKind
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.answers import HTML, TITLES, HttpAnswer, HttpProblem, json_answer, see_other
 from toolcrib.server.identity.sign_in import SAFE
@@ -19,6 +20,7 @@ from toolcrib.server.web import (
     calls_page,
     connect_page,
     kb_page,
+    offers_page,
     server_form_page,
     servers_page,
     settings_page,
@@ -28,7 +30,7 @@ from toolcrib.server.web.overview_page import Samples, overview_routes
 from toolcrib.server.web.render import PLACES, PageRoutes, Pages, Respond, compile_templates
 from toolcrib.server.web.sign_in_page import session_routes, sign_in_routes
 from toolcrib.server.web.static_files import accepts_gzip, finish, load_static_files
-from toolcrib.server.web.tool_rows import tool_address
+from toolcrib.server.web.tool_rows import offer_address, tool_address
 from toolcrib.transports.http.server import Exchange, HttpRequest
 
 ROUTES = PageRoutes()
@@ -57,6 +59,14 @@ def _named(visit: PageRequest, wanted: str) -> Iterator[dict[str, str]]:
         for route in view.usable():
             if wanted in route.name.lower():
                 yield _tool(route.name)
+        yield from _others(visit, wanted)
+
+
+def _others(visit: PageRequest, wanted: str) -> Iterator[dict[str, str]]:
+    for route in visit.view.catalog.others_visible_to(visit.caller.grants):
+        shown = route.name if route.offer.kind is OfferKind.PROMPT else route.uri
+        if wanted in shown.lower():
+            yield {"name": shown, "kind": str(route.offer.kind), "href": offer_address(route.reach.key)}
 
 
 async def _meant(visit: PageRequest, wanted: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -94,6 +104,7 @@ FIXED = (
     connect_page.ROUTES,
     settings_page.ROUTES,
     tools_page.ROUTES,
+    offers_page.ROUTES,
     calls_page.ROUTES,
     approvals_page.ROUTES,
     audit_page.ROUTES,

@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.disorder import Path, show_path
 from toolcrib.core.access import NATIVE
+from toolcrib.core.offers import OfferKind
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import not_found
 from toolcrib.server.rest.tools import has_words
@@ -66,6 +68,14 @@ def place_with(path: str, query: Mapping[str, str]) -> str:
 def tool_address(name: str) -> str:
     """The page of a tool."""
     return f"/tools/{quote(name, safe='')}"
+
+
+def offer_address(key: str) -> str:
+    """The page of an offer of any kind, by its key."""
+    kind, _, name = key.partition(" ")
+    if not name:
+        return tool_address(key)
+    return f"/{'prompts' if kind == OfferKind.PROMPT else 'resources'}/{quote(name, safe='')}"
 
 
 def known_tool(visit: PageRequest) -> Route:
@@ -130,13 +140,19 @@ def changes_between(old: Any, new: Any) -> list[DefinitionChange]:
     return [_change(place, before.get(place), after.get(place)) for place in different[:MOST_CHANGES]]
 
 
-def _places(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def _places(value: Any, path: Path = ()) -> Iterator[tuple[str, str]]:
     """The single values of a definition, by where they stand."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
-            yield from _places(inner, f"{place}.{printable(str(key))}" if place else printable(str(key)))
-    elif value is not None or place:
-        yield place, printable(value if isinstance(value, str) else brief(value))[:LONGEST]
+            yield from _places(inner, (*path, str(key)))
+    elif value is not None or path:
+        text = value if isinstance(value, str) else "\n".join(value) if _is_lines(value) else brief(value)
+        yield printable(show_path(path)), printable(text)[:LONGEST]
+
+
+def _is_lines(value: Any) -> bool:
+    """Whether it is a text in lines, as apps are kept."""
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(line, str) for line in value)
 
 
 def _change(place: str, before: str | None, after: str | None) -> DefinitionChange:

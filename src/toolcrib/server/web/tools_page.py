@@ -6,6 +6,7 @@ from typing import Any
 
 from toolcrib.calls.metrics import BOUNDS_S
 from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.pins import FieldTrust
 from toolcrib.core.access import NATIVE, Decision, decide, decided_by
 from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import SecurityLevel
@@ -192,6 +193,7 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         tokens=route.tokens,
         hints=_hints(route),
         pin=shelf.record.pins.get(route.original_name) if shelf else None,
+        accepted=view.detail(route).pin,
         story=view.explain(route.name),
         change=change,
         changes=changes_between(change.old, change.new) if change else [],
@@ -273,5 +275,11 @@ async def _approve(_: Pages, visit: PageRequest) -> HttpAnswer:
     route = visit.view.tool(name)
     if route is not None and route.held and len(seen) < SEEN_LENGTH:
         raise unfit("Look at what changed first.")
-    await accept_offer(visit, name, seen, "Somebody may have accepted it already.")
+    await accept_offer(visit, name, seen, "Somebody may have accepted it already.", trust_of(fields))
     return go_on("/approvals" if fields.get("next") == "approvals" else tool_address(name), "accepted", name)
+
+
+def trust_of(fields: Fields) -> FieldTrust:
+    """Which fields a form says shall count no more, or again."""
+    more, fewer = fields.get("trust"), fields.get("distrust")
+    return FieldTrust((more,) if more else (), (fewer,) if fewer else ())
