@@ -10,13 +10,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.replicas import Common, so
 from tests.server.mcp import test_http, test_stdio
+from tests.server.mcp.test_roaming import place
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import ProtocolError, RateLimited
 from toolcrib.core.requests import Request
 from toolcrib.core.seal import Seal
-from toolcrib.server.mcp import parking
+from toolcrib.server.mcp import parked_elsewhere, parking
 from toolcrib.server.mcp.parking import ParkingLot, is_retry
 from toolcrib.testing import FakeSource, ManualClock
 from toolcrib.wire import eras
@@ -405,3 +407,69 @@ async def test_a_door_that_closes_ends_what_waits():
         await (await ask_http(client, 1, ASK)).json()
 
     assert asking.cancelled.is_set()
+
+
+# Several replicas
+
+
+async def test_a_client_that_comes_back_to_another_replica_finishes_its_call():
+    """However many rounds it takes, and whichever it comes to."""
+    common = Common()
+    async with place(common, "a", Asking(rounds=2).source()) as a, place(common, "b", Asking().source()) as b:
+        asked = await (await ask_http(a.client, 1, ASK)).json()
+        again = await (await ask_http(b.client, 2, retry(asked))).json()
+        done = await (await ask_http(b.client, 3, retry(again))).json()
+        over = await (await ask_http(a.client, 4, retry(again))).json()
+
+    assert (again["id"], again["result"]["resultType"]) == (2, "input_required")
+    assert (done["id"], done["result"]["content"][0]["text"]) == (3, "accept accept")
+    assert over["error"]["data"]["details"] == {"outcome": "unknown"}
+
+
+async def test_a_round_is_answered_once_by_whichever_replica():
+    """The replica that holds the call decides."""
+    asking, common = Asking(), Common()
+    asking.before_end.clear()
+    async with place(common, "a", asking.source()) as a, place(common, "b") as b:
+        asked = await (await ask_http(a.client, 1, ASK)).json()
+        first = await ask_http(a.client, 2, retry(asked, _meta={**META, "progressToken": 1}))
+        await first.event()
+        refused = await (await ask_http(b.client, 3, retry(asked))).json()
+        asking.before_end.set()
+        done = await first.event()
+
+    assert "answered before" in refused["error"]["message"]
+    assert done is not None
+    assert done["result"]["content"][0]["text"] == "accept"
+
+
+async def test_a_client_that_leaves_the_other_replica_has_its_call_cancelled():
+    """Wherever it runs."""
+    asking, common = Asking(), Common()
+    asking.before_end.clear()
+    async with place(common, "a", asking.source()) as a, place(common, "b") as b:
+        asked = await (await ask_http(a.client, 1, ASK)).json()
+        going_on = asyncio.ensure_future(ask_http(b.client, 2, retry(asked)))
+        await so(lambda: not a.client.door._mcp.lot.find(ticket_of(asked)).is_waiting)
+        await b.client.close()
+        await asyncio.wait_for(asking.cancelled.wait(), 60)
+        going_on.cancel()
+
+
+def ticket_of(asked: dict[str, Any]) -> str:
+    inside = base64.urlsafe_b64decode(asked["result"]["requestState"].rpartition(".")[2])
+    return json.loads(inside.split(b".", 3)[3])[1]
+
+
+async def test_of_a_call_whose_replica_is_gone_the_outcome_is_unknown(monkeypatch):
+    """The client is told so, soon."""
+    monkeypatch.setattr(parked_elsewhere, "CONFIRM_S", 0.01)
+    common = Common()
+    async with place(common, "a", Asking().source()) as a:
+        asked = await (await ask_http(a.client, 1, ASK)).json()
+    async with place(common, "b") as b:
+        gone = await (await ask_http(b.client, 2, retry(asked))).json()
+
+    assert (gone["id"], gone["error"]["code"]) == (2, -32603)
+    assert "the replica that held it is gone" in gone["error"]["message"]
+    assert gone["error"]["data"]["details"] == {"outcome": "unknown"}

@@ -165,7 +165,7 @@ class HttpDoor:
         self._sessions.on_ended = lambda session: mcp.front.crib.end_session(session.id)
         self._lookups = Lookups(home) if home is not None else None
         if home is not None:
-            home.host(self._sessions, self._hear)
+            home.host(self._sessions, self._hear, mcp.lot)
         self._subscriptions: dict[StandingStream, Listener] = {}
         self._changes, self._tasks = ListChanges(mcp.front), TaskScope(_told)
         self._replies: set[HttpReply] = set()

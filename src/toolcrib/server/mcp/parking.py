@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,7 +72,7 @@ class Waiter:
     """How it hears of progress."""
 
 
-class _Ticket(msgspec.Struct, array_like=True):
+class ParkedTicket(msgspec.Struct, array_like=True):
     """What is sealed for the client."""
 
     replica: str
@@ -80,7 +80,10 @@ class _Ticket(msgspec.Struct, array_like=True):
     round: str
 
 
-_ticket = msgspec.json.Decoder(_Ticket)
+_ticket = msgspec.json.Decoder(ParkedTicket)
+
+
+ResumeElsewhere = Callable[[ParkedTicket, Mapping[str, Any]], Awaitable[tuple[bytes, int]]]
 
 
 class Parked:
@@ -149,7 +152,7 @@ class Parked:
                 self._open[key].set_exception(error)
 
     def _seal(self) -> str:
-        ticket = encode(_Ticket(self._lot.replica, self.id, self._round))
+        ticket = encode(ParkedTicket(self._lot.replica, self.id, self._round))
         return self._lot.seal.close(SealPurpose.PARKED, self._subject, ticket, ROUND_S)
 
     def resume(self, word: str, responses: Mapping[str, Any], waiter: Waiter) -> None:
@@ -212,6 +215,8 @@ class ParkingLot:
 
     def __init__(self, seal: Seal, patience_s: float, replica: str = "") -> None:
         self.seal, self.patience_s, self.replica = seal, patience_s, replica
+        self.elsewhere: ResumeElsewhere | None = None
+        """How to go on with a call that another replica holds."""
         self._parked: dict[str, Parked] = {}
         self._counts: Counter[str] = Counter()
 
@@ -242,30 +247,35 @@ class ParkingLot:
             raise _invalid("it is too old, was changed, or was given out for another request")
         ticket = _ticket.decode(found.payload)
         parked = self._parked.get(ticket.call)
+        responses = params.get("inputResponses")
+        given = responses if isinstance(responses, Mapping) else {}
         if parked is None:
-            raise self._ended()
+            return await self._resume_elsewhere(ticket, given, _id_of(message))
         answered: asyncio.Future[tuple[bytes, int]] = asyncio.get_running_loop().create_future()
 
         def deliver(body: bytes, status: int) -> None:
             if not answered.done():
                 answered.set_result((body, status))
 
-        responses = params.get("inputResponses")
-        waiter = Waiter(_id_of(message), deliver, notify)
-        parked.resume(ticket.round, responses if isinstance(responses, Mapping) else {}, waiter)
+        parked.resume(ticket.round, given, Waiter(_id_of(message), deliver, notify))
         try:
             return await answered
         except asyncio.CancelledError:
             parked.cancel()
             raise
 
-    def _ended(self) -> RpcError:
-        return RpcError(
-            INTERNAL_ERROR,
-            f"The call that asked this has ended: its questions wait {self.patience_s:g} s for an answer, then it is"
-            " cancelled. Whether it took effect is not known; check before you call again.",
-            {"code": "TOOL_CANCELLED", "retryable": False, "details": {"outcome": "unknown"}},
-        )
+    async def _resume_elsewhere(
+        self, ticket: ParkedTicket, given: Mapping[str, Any], request_id: RequestId
+    ) -> tuple[bytes, int]:
+        """The same of a call that another replica holds."""
+        if self.elsewhere is None or ticket.replica == self.replica:
+            raise ended(f"its questions wait {self.patience_s:g} s for an answer, then it is cancelled")
+        body, status = await self.elsewhere(ticket, given)
+        return readdressed(body, request_id), status
+
+    def find(self, call: str) -> Parked | None:
+        """The call of that id, while it is here."""
+        return self._parked.get(call)
 
     def leave(self, caller: Caller) -> None:
         """A client is gone that alone could answer: end what waits for it."""
@@ -299,6 +309,15 @@ def readdressed(body: bytes, request_id: RequestId) -> bytes:
         return encode_result(request_id, message.result)
     error = decode_error(b"{}" if message.error is UNSET else message.error)
     return encode_error(request_id, RpcError(error.code, error.message, error.data))
+
+
+def ended(why: str) -> RpcError:
+    """What a client is told that comes back for a call that is not there any more."""
+    return RpcError(
+        INTERNAL_ERROR,
+        f"The call that asked this has ended: {why}. Whether it took effect is not known; check before you call again.",
+        {"code": "TOOL_CANCELLED", "retryable": False, "details": {"outcome": "unknown"}},
+    )
 
 
 def _invalid(why: str) -> RpcError:

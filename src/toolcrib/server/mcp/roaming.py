@@ -18,6 +18,8 @@ from toolcrib.core.coordination import Coordination, SessionBook, SessionEntry, 
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
 from toolcrib.core.topic import Topic
+from toolcrib.server.mcp.parked_elsewhere import ParkedElsewhere
+from toolcrib.server.mcp.parking import ParkingLot
 from toolcrib.server.mcp.sessions import McpSession, McpSessions
 from toolcrib.wire.jsonrpc import Inbound, decode_inbound
 from toolcrib.wire.messages import Asker
@@ -48,6 +50,8 @@ class Roaming:
     def __init__(self, book: SessionBook, coordination: Coordination, on_failure: OnFailure) -> None:
         self.book = book
         self._topic = Topic(coordination, TOPIC, self._hear, self._look_soon)
+        self.parked = ParkedElsewhere(coordination, on_failure)
+        """Calls that wait for clients, here and elsewhere."""
         self._homes: list[Home] = []
         self._tasks = TaskScope(on_failure)
         self._wake = asyncio.Event()
@@ -59,6 +63,7 @@ class Roaming:
     async def open(self) -> None:
         """Begin to hear of what happens to sessions elsewhere."""
         await self._topic.open()
+        await self.parked.open()
         self._tasks.spawn(self._touch_again_and_again(), "sessions.touch")
 
     def at(self, address: str) -> "Home":
@@ -137,6 +142,7 @@ class Roaming:
     async def close(self) -> None:
         """Hear no more; the sessions go on elsewhere."""
         await self._tasks.close()
+        await self.parked.close()
         await self._topic.close()
 
 
@@ -149,8 +155,9 @@ class Home:
     def __init__(self, roaming: Roaming, address: str) -> None:
         self._roaming, self._address = roaming, address
 
-    def host(self, sessions: McpSessions, on_message: OnMessage) -> None:
+    def host(self, sessions: McpSessions, on_message: OnMessage, lot: ParkingLot) -> None:
         """Look after these; ``on_message`` takes what a client said elsewhere."""
+        self._roaming.parked.add(lot)
         self.sessions, self.on_message = sessions, on_message
         sessions.on_dismissed = lambda session: self._roaming.dismiss(session.key)
 
