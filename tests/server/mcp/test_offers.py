@@ -183,7 +183,7 @@ async def test_a_servers_own_error_stays_its_own_but_for_what_is_not_there(raise
         ("prompts/get", {}),
         ("prompts/get", {"name": "lib__greet", "arguments": []}),
         ("prompts/get", {"name": "lib__greet"}),
-        ("prompts/get", {"name": "lib__greet", "arguments": {"who": 7}}),
+        ("prompts/get", {"name": "lib__greet", "arguments": {"who": [7]}}),
         ("prompts/get", {"name": "lib__none"}),
         ("completion/complete", {}),
         ("completion/complete", {"ref": {"type": "ref/tool", "name": "x"}, "argument": {}}),
