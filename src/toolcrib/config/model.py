@@ -235,6 +235,8 @@ class Config:
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
     call_timeout_s: Annotated[float, prefer(readers.timeout_s, name="calls.timeout")] = 30.0
+    call_timeout_total_s: Annotated[float, prefer(readers.timeout_s, name="calls.timeout_total")] = 3600.0
+    """For calls that tell how far they are: the other limit counts anew each time, this one does not."""
     slow_call_s: Annotated[float, prefer(readers.duration_s, name="calls.slow")] = 1.0
     list_grace_s: Annotated[float, prefer(readers.duration_s, name="catalog.grace")] = 5.0
     """How long a listing waits for servers that are still being discovered."""

@@ -144,6 +144,8 @@ class RequestContext(msgspec.Struct):
     """What was put right in its arguments, in words; set by ``arguments``."""
     is_in_lane: bool = False
     """Whether it went to a process or session that not all callers share; set by the source."""
+    progressed_at: float = 0.0
+    """When it last told how far it is, by the event loop's clock; set by its source, zero before."""
     may_last_until: float = 0.0
     """By the event loop's clock: how long it may go on where only the usual limit would end it; set by whoever has its
     caller ask for the result later."""

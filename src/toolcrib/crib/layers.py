@@ -142,7 +142,7 @@ def layer_stack(
         permit(),
         shelter(config.isolation.minimum, isolation_of),
         _once(approve(parts.desk, ApprovalSeal(parts.seal, config.security.ask_timeout_s))),
-        deadline(config.call_timeout_s),
+        deadline(config.call_timeout_s, config.call_timeout_total_s),
         _once(_limiting(config, parts)),
         _once(witness(parts.log)),
         *_keeping(config, parts),

@@ -9,9 +9,10 @@ from toolcrib.calls.layers.deadline import Alarm, Alarms, deadline
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.errors import CallTimeout, ToolFailed
 from toolcrib.core.offers import Tool
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.requests import Request, RequestContext, Result
 
 TINY_S = 0.001
+SLOW = Subject("slow", "", Tool("slow"))
 
 
 @pytest.fixture(autouse=True, params=["own timer", "shared timer"])
@@ -300,3 +301,42 @@ async def test_a_limit_that_somebody_set_holds_whether_its_caller_waits_or_not(t
 
     with pytest.raises(CallTimeout):
         await with_deadline(slow, tool_s=tool_s)(later)
+
+
+async def test_a_call_that_tells_how_far_it_is_goes_on_unless_its_caller_set_the_limit():
+    """Each word of it counts as a new beginning."""
+
+    async def run(caller_s: float | None) -> bool:
+        slow, loop = Slow(), asyncio.get_running_loop()
+        made = call(caller_s)
+        made.context.progressed_at = loop.time() + 60.0
+        running = asyncio.ensure_future(deadline(TINY_S, 3600.0)(SLOW, slow)(made))
+        loop.call_later(50 * TINY_S, slow.released.set)
+        try:
+            return (await running).success
+        except CallTimeout:
+            return False
+
+    assert [await run(None), await run(TINY_S)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("progressed_at", "now", "is_put_off"),
+    [(0.0, 40.0, False), (15.0, 40.0, True), (15.0, 46.0, False), (95.0, 109.0, True), (95.0, 111.0, False)],
+)
+async def test_it_ends_when_it_tells_nothing_more_and_at_the_latest_when_all_its_time_is_over(
+    progressed_at, now, is_put_off
+):
+    """It began at 10, may be silent for 30 and take 100 in all."""
+    alarm = Alarm(asyncio.current_task(), RequestContext(progressed_at=progressed_at), 0, 40.0)
+    alarm.patience = 30.0, 100.0
+
+    assert alarm.is_put_off(now) is is_put_off
+
+
+async def test_a_call_that_told_how_far_it_was_and_is_late_says_so():
+    made = call()
+    made.context.progressed_at = 0.001
+
+    with pytest.raises(CallTimeout, match="told how far it was"):
+        await deadline(TINY_S, 3600.0)(SLOW, Slow())(made)

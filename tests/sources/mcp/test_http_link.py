@@ -9,7 +9,7 @@ import pytest
 from tests.sources.thinking import Thinking
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.core.access import Caller
+from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import ConfigError, ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolFailed
 from toolcrib.core.requests import Request
 from toolcrib.core.tasks import TaskScope
@@ -675,3 +675,34 @@ async def test_an_answer_on_a_stream_that_cannot_be_read_is_not_waited_for(monke
     async with scripted(streaming(broken, end=False)) as linked:
         with pytest.raises(ProtocolError, match="The server's answer cannot be read"):
             await linked.ask()
+
+
+@pytest.mark.parametrize("method", ["tools/call", "resources/read", "prompts/get", "completion/complete"])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_request_of_a_caller_that_is_given_up_is_called_off(method, version):
+    """Whatever was asked: by a notification in the handshake era, else by the end of its stream alone."""
+    seen, asked, told = [], asyncio.Event(), asyncio.Event()
+
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
+        message = json.loads(request.body)
+        seen.append((message["method"], message.get("params", {}).get("requestId")))
+        if message["method"] == method:
+            exchange.on_disconnect(told.set)
+            asked.set()
+        else:
+            exchange.answer(202, b"")
+            told.set()
+
+    async with scripted(handle) as linked:
+        question = ServerRequest(7, method, b"{}", version=version, caller=LOCAL_USER)
+        asking = asyncio.ensure_future(linked.link.ask(question))
+        await asked.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        await told.wait()
+        if version == "2025-11-25":
+            while len(seen) < 2:  # the end of the stream may be noticed first
+                await asyncio.sleep(0)
+
+    expected = [(method, None), ("notifications/cancelled", 7)]
+    assert seen == expected[: 1 if version == "2026-07-28" else 2]

@@ -138,3 +138,16 @@ def test_what_client_and_stand_in_can_do_is_joined():
     joined = rule.all_of({"elicitation": {"url": {}}, "extensions": {"x": {}}})
 
     assert joined == {"elicitation": {"form": {}, "url": {}}, "roots": {}, "extensions": {"x": {}}}
+
+
+async def test_that_a_call_told_how_far_it_is_is_noted_where_its_deadline_looks():
+    """A log message is no such word."""
+    call = call_of(RecordingChannel(wants_progress=True))
+    channel = AskingRule().around(call)
+
+    channel.notify("notifications/message", b"{}")
+    before = call.context.progressed_at
+    channel.notify("notifications/progress", b'{"progress":1}')
+
+    assert before == 0.0
+    assert call.context.progressed_at > 0.0

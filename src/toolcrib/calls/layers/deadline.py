@@ -2,6 +2,7 @@
 Freshen: behind a call, its server is asked for its tools again if that was long ago."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -16,18 +17,23 @@ SWEEP_S = 0.25
 PRECISE_BELOW_S = 2.0
 
 
-def deadline(default_s: float) -> Layer:
-    """The caller's own limit counts first, then the tool's, then ``default_s``."""
+def deadline(default_s: float, total_s: float = math.inf) -> Layer:
+    """The caller's own limit counts first, then the tool's, then ``default_s``.
+
+    A call that tells how far it is may go on for as long again each time, up to ``total_s``; not beyond a limit that
+    its caller set.
+    """
     alarms = Alarms()
 
     def layer(subject: Subject, following: Step) -> Step:
         usual_s = subject.offer.timeout_s or default_s
-        is_default = usual_s == default_s
+        is_default, patience = usual_s == default_s, (usual_s, total_s)
 
         async def step(call: Request) -> Result:
             timeout_s = call.timeout_s or usual_s
             alarm = alarms.set(timeout_s, call.context)
-            alarm.is_default = is_default and call.timeout_s is None
+            if call.timeout_s is None:
+                alarm.is_default, alarm.patience = is_default, patience
             try:
                 return await following(call)
             except asyncio.CancelledError:
@@ -45,6 +51,12 @@ def deadline(default_s: float) -> Layer:
 def _late(call: Request, timeout_s: float) -> CallTimeout:
     """A call that ran too long; or one that waited in vain, which has to be said: its tool can do nothing for it."""
     waits_for = call.context.waits_for
+    if not waits_for and call.timeout_s is None and call.context.progressed_at:
+        return CallTimeout(
+            f"{call.name} told how far it was, and then did not finish within its time and was cancelled.",
+            hint="Ask for less at once, or raise the timeouts ([calls] timeout and timeout_total).",
+            details={"timeout_s": timeout_s},
+        )
     if not waits_for:
         return CallTimeout(
             f"{call.name} did not finish within {timeout_s:g} s and was cancelled.",
@@ -72,6 +84,9 @@ class Alarm(msgspec.Struct, eq=False):
     """By how much it was put off already."""
     is_default: bool = False
     """Whether nobody set this limit for the tool: it is about how long a caller waits, and some do not."""
+    patience: tuple[float, float] | None = None
+    """How long it may go on after each word of how far it is, and in all; ``None``: no longer for that."""
+    _latest: float = 0.0
 
     def is_put_off(self, now: float) -> bool:
         """Whether it is not due yet after all: the call waits, or waited, for people to answer its server; or its
@@ -82,7 +97,13 @@ class Alarm(msgspec.Struct, eq=False):
         if context.asked_s > self._granted_s:
             self.due += context.asked_s - self._granted_s
             self._granted_s = context.asked_s
+        if self.patience is not None and context.progressed_at:
+            self._follow_progress(context.progressed_at, *self.patience)
         return context.asking > 0 or self.due > now
+
+    def _follow_progress(self, at: float, idle_s: float, total_s: float) -> None:
+        self._latest = self._latest or self.due - idle_s + total_s
+        self.due = max(self.due, min(at + idle_s, self._latest))
 
     def ring_when_due(self, loop: asyncio.AbstractEventLoop) -> None:
         """Ring, or look again later."""

@@ -215,7 +215,7 @@ class HttpLink:
             self._events.lost()
 
     def _give_up(self, question: ServerRequest) -> None:
-        if question.method == "tools/call" and not eras.is_modern(question.version):
+        if question.caller is not None and not eras.is_modern(question.version):
             self.tell(link.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
             self._attribution.note_given_up(question, self._loop.time())
 

@@ -17,7 +17,7 @@ from msgspec import Raw
 from toolcrib.config.model import RELAYABLE
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import CallTimeout, NotImplementedHere, ProtocolError, RemoteError
-from toolcrib.core.requests import BackChannel, Request, StandIn
+from toolcrib.core.requests import PROGRESS, BackChannel, Request, StandIn
 from toolcrib.core.seal import ROUND_S, Seal, SealPurpose, invalid_state, is_sealed, subject_of
 from toolcrib.sources.mcp.link import COMPLETE, NEEDS_CAPABILITY
 from toolcrib.wire.eras import META_RELATED_TASK
@@ -233,7 +233,10 @@ class AskedChannel(msgspec.Struct, eq=False):
 
     def notify(self, method: str, params: bytes) -> None:
         """Tell the client."""
-        self.call.channel.notify(method, params)
+        call = self.call
+        if method == PROGRESS:
+            call.context.progressed_at = asyncio.get_running_loop().time()
+        call.channel.notify(method, params)
 
     async def ask(self, method: str, params: bytes) -> bytes:
         """The answer of the client, or of whoever stands in for it; a form that nobody fills in is put away."""

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.requests import PROGRESS, BackChannel, CallProgress, Request
+from toolcrib.core.requests import PROGRESS, BackChannel, CallProgress, Request, RequestContext
 
 
 class _Reporter:
     """The way of one call's progress, from whatever thread its function runs in; nobody hears of it afterwards."""
 
-    def __init__(self, channel: BackChannel) -> None:
+    def __init__(self, channel: BackChannel, context: RequestContext | None) -> None:
+        self._context = context
         self._notify, self._loop, self._thread = channel.notify, asyncio.get_running_loop(), threading.get_ident()
         self.is_over = False
 
@@ -28,6 +29,8 @@ class _Reporter:
 
     def _pass_on(self, params: bytes) -> None:
         if not self.is_over:
+            if self._context is not None:
+                self._context.progressed_at = self._loop.time()
             self._notify(PROGRESS, params)
 
 
@@ -42,9 +45,10 @@ def report_progress(progress: float, total: float | None = None, message: str = 
 
 
 @contextmanager
-def reporting(channel: BackChannel) -> Iterator[None]:
-    """Let ``report_progress`` tell this channel; within a silent call made by a tool, nobody."""
-    reporter = _Reporter(channel) if channel.wants_progress else None
+def reporting(channel: BackChannel, context: RequestContext | None = None) -> Iterator[None]:
+    """Let ``report_progress`` tell this channel, and note in ``context`` that it did; within a silent call made by a
+    tool, nobody."""
+    reporter = _Reporter(channel, context) if channel.wants_progress else None
     token = _REPORTER.set(reporter)
     try:
         yield

@@ -134,7 +134,7 @@ class NativeSource:
             raise to_failure(call.name, error) from error
 
     async def _run_reporting(self, entry: NativeTool, call: Request) -> Any:
-        with reporting(call.channel):
+        with reporting(call.channel, call.context):
             return await self._run(entry, call)
 
     async def _run(self, entry: NativeTool, call: Request) -> Any:
