@@ -211,6 +211,28 @@ async def test_a_session_ends_when_its_client_says_so():
         assert slow.ended == [client.session["mcp_session_id"]]
 
 
+async def test_what_a_server_says_after_its_call_reaches_the_client_on_its_standing_stream():
+    """A line of its log, and a question, which is answered like any other."""
+    chatty, calls = FakeSource("chatty", ["work"]), []
+    chatty.answers["work"] = lambda call: calls.append(call) or "done"
+    async with client_of(chatty) as client:
+        await client.hello()
+        await (await client.ask(1, "tools/call", {"name": "chatty__work"})).json()
+        channel = calls[0].channel
+        with pytest.raises(NotImplementedHere, match="without an event stream"):
+            await channel.ask("elicitation/create", b"{}")
+        stream = await client.request("GET", **client.session)
+        channel.notify("notifications/message", b'{"level":"info","data":"late"}')
+        channel.notify("notifications/progress", b'{"progressToken":1,"progress":1}')
+        told = await stream.event()
+        asking = asyncio.create_task(channel.ask("elicitation/create", b'{"message":"Sure?"}'))
+        question = await stream.event()
+        await client.post({"id": question["id"], "result": {"action": "accept"}}, **client.session)
+
+        assert (told["method"], told["params"]["data"]) == ("notifications/message", "late")
+        assert (question["method"], json.loads(await asking)) == ("elicitation/create", {"action": "accept"})
+
+
 async def test_sessions_are_kept_apart():
     """The same request id in two of them is two requests."""
     slow = held()

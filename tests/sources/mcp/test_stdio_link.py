@@ -279,6 +279,33 @@ async def test_a_call_that_was_given_up_counts_until_the_server_is_done_with_it(
     assert answers(link)["s2"]["result"] == {"roots": [{"uri": "file:///ann"}]}
 
 
+@pytest.mark.parametrize(
+    ("users", "channel", "is_told"),
+    [
+        ([ANN, ANN], roots("ann"), True),
+        ([ANN, Caller("ann", session="s1", kind="token")], roots("ann"), True),
+        ([BEN, ANN], roots("ann"), False),
+        ([ANN, BEN, ANN], roots("ann"), False),
+        ([ANN], RecordingChannel(takes_input_required=True), False),
+        ([None], roots("ann"), False),
+    ],
+)
+async def test_between_calls_a_server_speaks_to_the_only_one_who_ever_used_the_link(link, users, channel, is_told):
+    """A client of the stateless era hears nothing outside its requests."""
+    for user in users:
+        question, task = link.start(caller=user, channel=channel)
+        await turn()
+        link.say(id=question.id, result={})
+        await task
+
+    link.say(method="notifications/message", params={"data": "late"})
+    link.say(id="s1", method="roots/list")
+    await turn()
+
+    assert bool(channel.told) == is_told
+    assert ("result" in answers(link)["s1"]) == is_told
+
+
 async def test_a_question_of_several_calls_ends_with_the_last_of_them(link):
     """Nobody can tell which of one caller's calls it belongs to."""
     client = Thinking()

@@ -94,7 +94,15 @@ class ClientChannel(msgspec.Struct, eq=False):
                 return
         except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
             return
-        self.send(encode_notification(method, params))
+        if not self.is_over:
+            self.send(encode_notification(method, params))
+        elif method == MESSAGE and self.client is not None:
+            self.client.tell(method, _object.decode(params))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its request was answered, and nothing can be said to it any more."""
+        return False
 
     @property
     @abstractmethod

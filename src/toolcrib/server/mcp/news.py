@@ -182,6 +182,11 @@ class StandingStream:
         elif len(self._owed) < OWED_MAX:
             self._owed[notice] = None
 
+    def send(self, message: bytes) -> None:
+        """Send a message that is no notice, unless the client is far behind."""
+        if self._is_readable:
+            self._exchange.write(encode_event(message))
+
     def tell_changed(self, notices: list[str]) -> None:
         """Tell of changed lists."""
         for method in notices:

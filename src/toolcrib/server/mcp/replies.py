@@ -36,6 +36,11 @@ class HttpReply(ClientChannel):
         """What waits on the client's connection."""
         return self._exchange.backlog
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the exchange has ended."""
+        return not self._exchange.is_open and not self._exchange.streaming
+
     def send(self, message: bytes) -> None:
         """A message before the result: from now on this is a stream."""
         if self._stream():
@@ -53,10 +58,12 @@ class HttpReply(ClientChannel):
         self.parked = lot.park(self)
 
     async def ask_now(self, method: str, params: bytes) -> bytes:
-        """Ask the client on this stream; the answer comes in a request of its own."""
-        if self.session is None or not self._stream():
+        """Ask the client on this stream, or once it has ended on the standing one; the answer comes in a request of
+        its own."""
+        session = self.session
+        if session is None or not (self._stream() or (self.is_over and session.stream is not None)):
             raise NotImplementedHere(f"A client without an event stream cannot be asked {method!r}.")
-        return await self.session.questions.ask(self.send, method, params)
+        return await session.questions.ask(session.send if self.is_over else self.send, method, params)
 
     def end(self, body: bytes, status: int) -> None:
         """The result, to whichever request waits for it."""

@@ -64,6 +64,11 @@ class McpSession:
         elif len(self._owed) < OWED_MAX:
             self._owed[f"{method} {params.get('uri', '')}"] = method, params
 
+    def send(self, message: bytes) -> None:
+        """Send a message on the standing stream, if there is one."""
+        if self.stream is not None:
+            self.stream.send(message)
+
     def hear(self, caller: Caller, now: float) -> None:
         """Note that its caller is here again, perhaps with other grants than before."""
         self.last_used = now

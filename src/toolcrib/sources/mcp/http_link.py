@@ -126,6 +126,7 @@ class HttpLink:
         if not self._calls:
             self._quiet.clear()
         self._calls[question.id] = question
+        self._attribution.note_call(question)
         stream = self._stream(question)
         try:
             response = await self._exchange(question, stream)

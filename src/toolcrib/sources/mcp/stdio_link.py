@@ -79,6 +79,7 @@ class StreamLink:
             raise ConnectionLost(self.gone)
         future: asyncio.Future[Raw] = self._loop.create_future()
         self._pending[question.id] = future, question
+        self._attribution.note_call(question)
         try:
             self._hand_over(question)
             if len(question.params) > LARGE_BYTES:
