@@ -473,6 +473,7 @@ async def test_a_client_is_told_which_list_changed(change, notices):
 async def test_the_log_level_of_a_session_is_kept_for_its_calls():
     """An unknown level is refused; messages below it are not passed on."""
     source = library()
+    source.features = (*source.features, "logging")
     levels = []
 
     def work(call: Any) -> str:
@@ -494,3 +495,28 @@ async def test_the_log_level_of_a_session_is_kept_for_its_calls():
 
     assert refused["error"]["code"] == -32602
     assert (levels, heard["params"]["level"]) == (["warning"], "error")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("logging/setLevel", {"level": "info"}), ("resources/subscribe", {"uri": "memo://lib/about"})],
+)
+async def test_what_no_server_can_do_is_not_there(method, params):
+    """Neither announced nor answered."""
+    source = library()
+    source.features = ()
+    async with opened(source) as made:
+        error = await ask(made, method, params)
+
+    assert error["code"] == -32601
+
+
+async def test_a_server_of_the_same_era_says_in_its_own_words_that_a_resource_is_not_there():
+    """Nothing is added to what it says."""
+    source = library()
+    source.answers["memo://about"] = RemoteError(-32002, "Gone.")
+    async with opened(source) as made:
+        errors = [await ask(made, "resources/read", {"uri": "memo://lib/about"}, asker) for asker in (OLD, NEW)]
+
+    assert errors[0] == {"code": -32002, "message": "Gone."}
+    assert errors[1]["code"] == -32602

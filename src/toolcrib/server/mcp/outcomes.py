@@ -69,5 +69,7 @@ def as_not_found(error: RpcError, uri: str, asker: Asker) -> RpcError:
     is_told = isinstance(error.data, Mapping) and ("uri" in error.data or error.data.get("code") == "TOOL_NOT_FOUND")
     if error.code != NOT_FOUND and not (error.code == INVALID_PARAMS and is_told):
         return error
+    if error.code == NOT_FOUND and error.data is None and not asker.is_modern:
+        return error  # as its server says it
     data = {**error.data, "uri": uri} if isinstance(error.data, Mapping) else {"uri": uri}
     return RpcError(INVALID_PARAMS if asker.is_modern else NOT_FOUND, error.message, data)

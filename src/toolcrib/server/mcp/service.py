@@ -132,6 +132,7 @@ class McpService:
         return messages.discover_result(self._greeting(asked.caller, asked.asker))
 
     async def _set_level(self, asked: Asked) -> bytes:
+        self._need("logging" in self._capabilities(), asked)
         level = messages.LogLevel(asked.params.get("level")).name
         if not level:
             raise RpcError(INVALID_PARAMS, f"The level is one of {', '.join(messages.LOG_LEVELS)}.")
@@ -139,6 +140,7 @@ class McpService:
         return b"{}"
 
     async def _subscribe(self, asked: Asked) -> bytes:
+        self._need("subscribe" in self._capabilities().get("resources", ()), asked)
         uri, client = _uri_of(asked), _client_of(asked)
         client.news = client.news or ClientNews(self.front, client.tell)
         try:
@@ -146,6 +148,12 @@ class McpService:
         except RpcError as error:
             raise as_not_found(error, uri, asked.asker) from None
         return b"{}"
+
+    @staticmethod
+    def _need(is_announced: bool, asked: Asked) -> None:
+        """What is not announced is not there."""
+        if not is_announced:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")
 
     async def _unsubscribe(self, asked: Asked) -> bytes:
         uri, client = _uri_of(asked), _client_of(asked)
