@@ -85,3 +85,21 @@ def test_a_question_reaches_the_client_and_its_answer_the_server(converse, door:
     outcome = converse(door, client)[tool]
 
     assert outcome["result"]["content"][0]["text"] == SCRIPT[tool]
+
+
+MUTE = {"sdk1": SdkClient(1, "legacy"), "sdk2-modern": SdkClient(2, "modern")}
+
+
+@pytest.mark.parametrize("client", MUTE)
+def test_a_client_that_cannot_be_asked_is_shown_the_tools_and_nothing_happens_unasked(gates, client: str):
+    """Forms are put away where nobody is there; roots are none; nobody samples without a model."""
+    tools = ("old__form", "both_http__roots", "old_http__sample", "new__modern_form")
+    script = [{"op": "list"}, *({"op": "call", "tool": tool} for tool in tools)]
+
+    listed, form, roots, sample, modern = MUTE[client].converse(gates["http"], script)["outcomes"]
+
+    assert set(tools) <= {tool["name"] for tool in listed["tools"]}
+    assert form["result"]["isError"]  # it does without a name, and fails
+    assert roots["result"]["content"][0]["text"] == "[]"
+    assert "no model" in json.dumps(sample) or "cannot answer" in json.dumps(sample)
+    assert modern["result"]["isError"]

@@ -785,3 +785,24 @@ async def test_other_failures_say_nothing_of_the_era(source_of, words):
     result = await source_of(server).answer(call())
 
     assert (result.success, server.dialled) == (False, 1)
+
+
+@pytest.mark.parametrize("kind", [RequestKind.GET, RequestKind.READ])
+async def test_prompts_and_resources_ask_back_like_calls(source_of, kind):
+    """Handed over to clients that take it, with the state sealed; asked and made again for others."""
+    method = {RequestKind.GET: "prompts/get", RequestKind.READ: "resources/read"}[kind]
+    final = {"messages": []} if kind is RequestKind.GET else {"contents": []}
+    asks = {method: lambda params, _: final if "inputResponses" in params else REQUIRED}
+    server = FakeServer(asks, modern=True)
+    source = source_of(server)
+    older = RecordingChannel({"elicitation/create": {"action": "accept"}}, capabilities={"elicitation": {}})
+
+    asked = await source.answer(handed(kind=kind))
+    more = {"requestState": asked.mcp["requestState"], "inputResponses": {"q": {"action": "accept"}}}
+    done = await source.answer(handed(kind=kind, more=more))
+    looped = await source.answer(call(channel=older, kind=kind))
+
+    assert (asked.asks_back, asked.mcp["inputRequests"]) == (True, REQUIRED["inputRequests"])
+    assert asked.mcp["requestState"].startswith("toolcrib.round.")
+    assert done.mcp == looped.mcp == final
+    assert [sent["requestState"] for _, sent in server.link.asked if "requestState" in sent] == ["s1", "s1"]
