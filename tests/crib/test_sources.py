@@ -1,14 +1,19 @@
 """The sources of a Crib: a program's own beside servers, and what none of them may repeat."""
 
 import asyncio
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.sections import EmbedderConfig, IsolationConfig, KbConfig, SecurityConfig
+from toolcrib.config.sections import EmbedderConfig, IsolationConfig, KbConfig, ModelConfig, SecurityConfig
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import ConfigError, InvalidName
+from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import SecurityLevel, Tool
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import Listing
@@ -190,3 +195,62 @@ async def test_a_listing_that_is_none_is_a_failure_of_the_source_alone():
 
 async def _plain_list() -> list[Tool]:
     return [PRICE]
+
+
+# What servers ask
+
+ASKING = Path(__file__).parents[1] / "server" / "rest" / "asking_server.py"
+
+
+def asking(method: str, **wishes: object) -> ServerConfig:
+    return ServerConfig("shop", command=sys.executable, args=(str(ASKING), method), **wishes)
+
+
+async def ask_of(config: Config, folder: Path) -> dict[str, object]:
+    """What the server was answered."""
+    around = Environment(env={"HOME": str(folder)}, cwd=folder)
+    async with open_crib(config, surroundings=around) as crib:
+        return json.loads((await crib.call("shop__drop")).text)
+
+
+async def test_the_configured_model_answers_a_server_whose_client_has_none(tmp_path):
+    """Not more words than the server wants, at the price that the configuration allows."""
+    with LlmDouble(Step("Better not.")) as llm:
+        model = ModelConfig("ollama", "tiny", llm.url, sampling=Policy.ALLOW)
+        answer = await ask_of(Config({"shop": asking("sampling/createMessage")}, model=model), tmp_path)
+
+    assert answer == {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Better not."},
+        "model": "ollama:tiny",
+        "stopReason": "endTurn",
+    }
+    assert llm.asked[0]["options"]["num_predict"] == 5
+
+
+@pytest.mark.parametrize("sampling", [Policy.ASK, Policy.DENY])
+async def test_the_model_is_not_asked_unless_somebody_lets_the_server(tmp_path, sampling):
+    """With nobody there, the server is refused."""
+    with LlmDouble() as llm:
+        model = ModelConfig("ollama", "tiny", llm.url, sampling=sampling)
+        answer = await ask_of(Config({"shop": asking("sampling/createMessage")}, model=model), tmp_path)
+
+    assert "code" in answer
+    assert llm.asked == []
+
+
+async def test_a_server_is_told_of_the_configured_roots(tmp_path):
+    """As addresses, seen from where toolcrib works."""
+    answer = await ask_of(Config({"shop": asking("roots/list", roots=("work",))}), tmp_path)
+
+    assert answer == {"roots": [{"uri": (tmp_path / "work").as_uri()}]}
+
+
+async def test_a_server_that_may_not_ask_is_told_so(tmp_path):
+    """It then hides what it would ask about; what it asks all the same is refused."""
+    around = Environment(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    config = Config({"shop": asking("elicitation/create", relay=())})
+    async with open_crib(config, surroundings=around) as crib:
+        names = [tool.name for tool in await crib.tools(grace_s=60)]
+
+    assert "shop__drop" not in names

@@ -1,4 +1,4 @@
-"""A stdio MCP server of the handshake era that asks before it drops anything: ``python asking_server.py``."""
+"""A stdio MCP server of the handshake era that asks before it drops anything: ``python asking_server.py [METHOD]``."""
 
 import json
 import sys
@@ -16,6 +16,15 @@ FORM = {
         "required": ["name"],
     },
 }
+ASKED = {
+    "elicitation/create": FORM,
+    "sampling/createMessage": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Shall I?"}}],
+        "maxTokens": 5,
+    },
+    "roots/list": {},
+}
+METHOD = sys.argv[1] if len(sys.argv) > 1 else "elicitation/create"
 TOOLS = [{"name": "drop", "inputSchema": {"type": "object"}}]
 
 
@@ -32,7 +41,7 @@ def answer(request: dict[str, Any], can_ask: bool) -> dict[str, Any] | None:
         case "tools/list":
             return {"tools": TOOLS if can_ask else []}
         case "tools/call":
-            say({"id": "ask", "method": "elicitation/create", "params": FORM})
+            say({"id": "ask", "method": METHOD, "params": ASKED[METHOD]})
             return None
     return {}
 
