@@ -14,6 +14,7 @@ from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.events import Stay
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.mcp import news, replies, service
+from toolcrib.server.mcp.batch import is_batch, take_batch
 from toolcrib.server.mcp.channel import task_maker
 from toolcrib.server.mcp.news import ClientNews, ListChanges, StandingStream
 from toolcrib.server.mcp.replies import HttpReply, PlainReply
@@ -195,13 +196,27 @@ class HttpDoor:
         try:
             message = decode_inbound(request.body)
         except RpcError as error:
-            exchange.answer(400, encode_error(error.request_id, error))
+            self._post_other(request, exchange, error)
             return
         try:
             self._dispatch(message, request, exchange)
         except RpcError as error:
             request_id = message.id if message.id is not UNSET else None
             exchange.answer(400, encode_error(request_id, error))
+
+    def _post_other(self, request: HttpRequest, exchange: Exchange, error: RpcError) -> None:
+        """Take a batch; anything else that is no message is refused."""
+        try:
+            if not is_batch(request.body):
+                raise error
+            go_on = partial(take_batch, request, self._start, self._hear)
+            session = self._session_of(request)
+            if session is None:
+                self._without_session(request, exchange, go_on)
+            else:
+                go_on(session)
+        except RpcError as refused:
+            exchange.answer(400, encode_error(refused.request_id, refused))
 
     def _dispatch(self, message: Inbound, request: HttpRequest, exchange: Exchange) -> None:
         if request.header(http.VERSION) in MODERN or messages.claims_modern(message):

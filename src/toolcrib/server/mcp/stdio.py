@@ -13,6 +13,7 @@ from msgspec import UNSET
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.framing import MESSAGE_BYTES, LineFramer
 from toolcrib.server.mcp import news, service
+from toolcrib.server.mcp.batch import is_batch, split_batch
 from toolcrib.server.mcp.channel import ClientChannel, Outlet, Questions, task_maker
 from toolcrib.server.mcp.news import BACKLOG_MAX, OWED_MAX, ClientNews, ListChanges, NewsClient
 from toolcrib.server.mcp.parking import Parked, ParkingLot
@@ -133,10 +134,23 @@ class StdioDoor(asyncio.Protocol):
 
     def _receive(self, line: bytes) -> None:
         try:
-            message = decode_inbound(line)
+            self._take(decode_inbound(line))
         except RpcError as error:
-            self.out.send(encode_error(error.request_id, error))
-            return
+            self._receive_other(line, error)
+
+    def _receive_other(self, line: bytes, error: RpcError) -> None:
+        """Take a batch, whose requests are answered one by one: not all clients that send an array can read one."""
+        try:
+            parts = split_batch(line, self._asker) if is_batch(line) else [error]
+        except RpcError as refused:
+            parts = [refused]
+        for part in parts:
+            if isinstance(part, RpcError):
+                self.out.send(encode_error(part.request_id, part))
+            else:
+                self._take(part)
+
+    def _take(self, message: Inbound) -> None:
         if message.method is UNSET:
             self.questions.settle(message)
         elif message.id is UNSET:
