@@ -676,6 +676,22 @@ async def test_nothing_is_said_to_a_client_about_a_call_that_is_answered_later()
     assert state["id"] == 2
 
 
+async def test_a_handshake_client_is_told_how_its_task_stands():
+    """Each change once, without the result."""
+    source = slow()
+    async with opened(source) as made:
+        client = StdioClient(made)
+        await client.ask(0, "initialize", {"protocolVersion": OLD.version, "capabilities": {}, "clientInfo": {}})
+        created = await client.ask(1, "tools/call", {"name": "srv__dig", "arguments": {}, "task": {}})
+        source.calling.release()
+        told = await client.read()
+        await client.door.close()
+
+    assert told["method"] == "notifications/tasks/status"
+    assert (told["params"]["taskId"], told["params"]["status"]) == (created["result"]["task"]["taskId"], "completed")
+    assert "result" not in told["params"]
+
+
 # Replicas
 
 

@@ -8,14 +8,19 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from toolcrib.core.errors import ConnectionLost, OutcomeUnknown, ProtocolError, RemoteError, ToolFailed
+from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.pipeline import Subject
+from toolcrib.core.errors import CallTimeout, ConnectionLost, OutcomeUnknown, ProtocolError, RemoteError, ToolFailed
 from toolcrib.core.kinds import TaskAction, TaskStatus
 from toolcrib.core.long_work import EXTENSION, TaskState
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import Request
 from toolcrib.core.source import Listing
+from toolcrib.sources.mcp.negotiate import ClientIdentity
+from toolcrib.sources.mcp.source import McpSource
+from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.sources.mcp.tasks import POLL_LEAST_S, POLL_MOST_S, SAME_FOR_S, TTL_MS, ServerTasks
-from toolcrib.testing import RecordingChannel
+from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire.results import read_head
 
 MODERN, OLD = "2026-07-28", "2025-11-25"
@@ -330,3 +335,103 @@ async def test_who_gives_up_asking_takes_the_answer_from_nobody():
 
     assert state.status is TaskStatus.WORKING
     await server.tasks.close()
+
+
+# On the wire
+
+
+@pytest.fixture
+async def source_of():
+    """Makes the source of a fake server and closes it afterwards."""
+    made: list[McpSource] = []
+
+    async def make(server: FakeServer) -> McpSource:
+        offer = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
+        supervisor = Supervisor("srv", server.dial, offer, SupervisorSettings(delays_s=(0.0,)), lambda event: None)
+        made.append(McpSource("srv", supervisor, offer, is_http=False))
+        await made[-1].list_offers()
+        return made[-1]
+
+    yield make
+    for source in made:
+        await source.close()
+
+
+def knowing(**answers: Any) -> FakeServer:
+    """A server of the stateless era that knows the extension, and makes a task of each call."""
+    discovered = {"supportedVersions": [MODERN], "capabilities": {"tools": {}, **KNOWS}, "resultType": "complete"}
+    listed = {"tools": [{"name": "dig", "inputSchema": {"type": "object"}}]}
+    created = {"resultType": "task", **said("working", pollIntervalMs=1)}
+    scripts = {"server/discover": discovered, "tools/list": listed, "tools/call": created}
+    return FakeServer({**scripts, **{f"tasks/{name}": answer for name, answer in answers.items()}}, modern=True)
+
+
+def declared(server: FakeServer, method: str) -> list[Any]:
+    key = "io.modelcontextprotocol/clientCapabilities"
+    return [params["_meta"][key] for asked, params in server.link.asked if asked == method]
+
+
+async def test_a_call_of_a_client_that_knows_no_tasks_is_answered_with_the_result_of_one(source_of):
+    """The server is told that tasks are known, with every request; its id is where a router finds it."""
+    server = knowing(get=said("completed", result=DONE))
+
+    result = await (await source_of(server)).answer(call())
+
+    assert (result.mcp, result.task) == (DONE, None)
+    assert declared(server, "tools/call") == declared(server, "tasks/get") == [KNOWS]
+    assert [question.name for question in server.link.questions if question.method == "tasks/get"] == ["t1"]
+
+
+async def test_a_client_that_knows_tasks_is_handed_the_one_its_server_made(source_of):
+    """And speaks for itself."""
+    server = knowing()
+    channel = RecordingChannel(capabilities={"roots": {}, **KNOWS}, takes_input_required=True)
+
+    result = await (await source_of(server)).answer(call(channel))
+
+    assert (result.task.id, result.task.tool, result.result_type) == ("t1", "srv__dig", "task")
+    assert declared(server, "tools/call") == [{"roots": {}, **KNOWS}]
+
+
+async def test_a_task_that_nobody_asked_for_is_followed(source_of):
+    """A server that ignores what a client declared does not get it into trouble."""
+    server = knowing(get=said("completed", result=DONE))
+
+    result = await (await source_of(server)).answer(call(RecordingChannel(takes_input_required=True)))
+
+    assert (result.mcp, declared(server, "tools/call")) == (DONE, [{}])
+
+
+async def test_work_that_never_ends_is_called_off_when_its_call_is_late(source_of):
+    """The server is told so, whoever waits is not held up."""
+    server = knowing(get=said("working", pollIntervalMs=1), cancel={"resultType": "complete"})
+    step = deadline(0.01)(Subject("srv__dig", "srv", Tool("dig")), (await source_of(server)).answer)
+
+    with pytest.raises(CallTimeout):
+        await step(call())
+    while "tasks/cancel" not in server.asked:
+        await asyncio.sleep(0)
+
+    assert [params["taskId"] for method, params in server.link.asked if method == "tasks/cancel"] == ["t1"]
+
+
+async def test_a_handshake_era_tool_that_can_only_be_a_task_is_called_as_one(source_of):
+    """And only where its server says that it knows tasks."""
+    capabilities = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
+    greeting = {"protocolVersion": OLD, "capabilities": capabilities, "serverInfo": {"name": "s", "version": "1"}}
+    tool = {"name": "dig", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+    created = {"task": {"taskId": "t1", "status": "working", "ttl": 1000, "pollInterval": 1}}
+    server = FakeServer(
+        {
+            "initialize": greeting,
+            "tools/list": {"tools": [tool]},
+            "tools/call": created,
+            "tasks/get": said("completed"),
+            "tasks/result": DONE,
+        }
+    )
+
+    result = await (await source_of(server)).answer(call())
+
+    sent = [params for method, params in server.link.asked if method == "tools/call"]
+    assert (result.mcp, sent) == (DONE, [{"name": "dig", "arguments": {}, "task": {"ttl": TTL_MS}}])

@@ -221,7 +221,8 @@ class McpService:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
         if "task" in more or (asker.is_modern and "extensions" in asker.capabilities):
-            return self.tasks.run(call, asker)
+            client = channel.client if isinstance(channel, ClientChannel) else None
+            return self.tasks.run(call, asker, client.tell if client is not None else None)
         return self.front.run(call, asker.name)
 
     async def _read(self, asked: Asked) -> bytes:

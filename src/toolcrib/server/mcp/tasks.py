@@ -37,9 +37,13 @@ from toolcrib.wire.tasks import related, show_task
 ACKNOWLEDGED = b'{"resultType":"complete"}'
 WATCH_LEAST_S, WATCH_MOST_S = 1.0, 30.0
 """How often a task is looked at whose client wants to be told of its changes, where its server does not tell."""
+STATUS_CHANGED = "notifications/tasks/status"
 WAIT_S = 5.0
 """How long to wait for news of work, before looking whether it is still there."""
 ROUND = ("inputResponses", "requestState")
+
+
+TellOf = Callable[[str, Mapping[str, Any]], None]
 
 
 class TaskChannel:
@@ -94,8 +98,9 @@ class TaskMethods:
 
     # Calls
 
-    async def run(self, call: Request, asker: Asker) -> Result:
-        """Run a call that may become a task, if its client knows such; if not, like any other."""
+    async def run(self, call: Request, asker: Asker, tell: TellOf | None = None) -> Result:
+        """Run a call that may become a task, if its client knows such; if not, like any other. ``tell`` is how a client
+        of the handshake era hears of it."""
         wish = call.more.get("task")
         if asker.is_modern or asker.version != eras.LATEST_HANDSHAKE:
             call = _without_wish(call)
@@ -108,7 +113,21 @@ class TaskMethods:
             must_be_task=not asker.is_modern,
             ttl_s=None if asker.is_modern else _ttl_s(wish),
         )
-        return await self._book.run(call, self._front.name, ways)
+        result = await self._book.run(call, self._front.name, ways)
+        if result.task is not None and tell is not None:
+            self._book.watch(self._tell_statuses(result.task, call.caller, tell))
+        return result
+
+    async def _tell_statuses(self, seen: TaskState, caller: Caller, tell: TellOf) -> None:
+        """Tell a client of the handshake era how its task stands, for as long as toolcrib does the work itself."""
+        with suppress(RpcError):
+            entry = await self.find(seen.id, caller)
+            while not entry.server_task and not seen.status.is_final:
+                await self._book.changed(entry, WAIT_S)
+                entry = await self.find(seen.id, caller)
+                if _looks(entry.state) != _looks(seen) and not entry.server_task:
+                    tell(STATUS_CHANGED, msgspec.json.decode(show_task(entry.state, modern=False)))
+                seen = entry.state
 
     def _again(self, call: Request, answers: Mapping[str, Any]) -> Request:
         kept = {key: value for key, value in call.more.items() if key not in ROUND}
