@@ -23,7 +23,7 @@ from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import INSTRUCTIONS
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches, may_know_server
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
 from toolcrib.core.offers import OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, ErrorInfo, Request, Result
@@ -223,13 +223,22 @@ class ProfileView:
         records = (shelf.record for shelf in self._shelves() if "tasks" in shelf.record.features)
         return {record.server: record.era for record in records}
 
-    @property
-    def instructions(self) -> Mapping[str, str]:
-        """How the servers behind this window say they want to be used; what changed is held until it is accepted."""
-        return {
-            shelf.config.name: shelf.record.instructions
+    def instructions(self, grants: Grants) -> Mapping[str, str]:
+        """How the servers behind this window say they want to be used, those of which a caller with these grants may
+        use anything; what changed is held until it is accepted."""
+        said = {
+            shelf.config.name: shelf
             for shelf in self._shelves()
             if shelf.is_known and shelf.record.instructions and INSTRUCTIONS not in shelf.held and not shelf.barred
+        }
+        if not said:
+            return {}
+        catalog = self.catalog
+        usable = {route.server for route in (*catalog.visible_to(grants), *catalog.others_visible_to(grants))}
+        return {
+            name: shelf.record.instructions
+            for name, shelf in said.items()
+            if name in usable or (not shelf.offers and may_know_server(grants, name))
         }
 
     @property

@@ -72,3 +72,48 @@ def test_they_are_found_by_what_they_are_for(library):
     assert (found["name"], found["signature"]) == ("tiny__greet", "tiny__greet(who: str, how?: str) - Greets")
     assert resources[0]["uri"] == "memo://tiny/{id}/photo"
     assert 0 < resources[0]["score"] <= 1
+
+
+@pytest.fixture
+def guarded(program, tmp_path):
+    """The same with two tokens: one for another server, one that may read everything."""
+    with_library(program, tmp_path)
+    narrow = program.json("tokens", "create", "narrow", "--server", "other")["token"]
+    wide = program.json("tokens", "create", "wide", "--level", "read_only")["token"]
+    with serving_api(program) as api:
+        api.send("POST", "/servers/tiny/refresh")
+        yield api, narrow, wide
+
+
+def test_a_token_for_another_server_sees_nothing_of_them(guarded):
+    """In no list, by no name, by no purpose; and what it asks for is answered as if it were not there."""
+    library, token, _ = guarded
+    looks = ["/resources", "/prompts", "/resources?query=what%20this%20is", "/prompts?query=greet", "/tools"]
+    names = ["/resources/memo%3A%2F%2Ftiny%2Fabout", "/resources/tiny__memo%3A%2F%2Fabout", "/prompts/tiny__greet"]
+    told = [library.send("GET", path, token=token) for path in looks]
+    shown = [library.send("GET", path, token=token) for path in names]
+    asked = [
+        library.send("POST", "/resources/read", {"uri": "memo://tiny/about"}, token=token),
+        library.send("POST", "/resources/read", {"uri": "memo://tiny/7/photo"}, token=token),
+        library.send("POST", "/prompts/tiny__greet/get", {"arguments": {"who": "Ann"}}, token=token),
+        library.send("POST", "/prompts/tiny__none/get", {}, token=token),
+    ]
+
+    assert not any(word in str(reply.json) for reply in told for word in ("memo", "greet", "tiny"))
+    assert [reply.status for reply in shown] == [404] * 3
+    assert {(reply.status, reply.json["detail"]) for reply in asked} == {(403, asked[0].json["detail"])}
+
+
+def test_a_denied_server_is_only_known_to_those_who_look_after_it(guarded):
+    """They see that it is denied; nobody reads it, not even they."""
+    library, _, token = guarded
+    library.send("PUT", "/policies/tiny__*", {"policy": "deny"})
+    mine, theirs = library.get("/resources")["offers"], library.send("GET", "/resources", token=token).json["offers"]
+    about = {"uri": "memo://tiny/about"}
+    read = [library.send("POST", "/resources/read", about, token=who) for who in (None, token)]
+
+    assert ({one["policy"] for one in mine}, theirs) == ({"deny"}, [])
+    assert [reply.status for reply in read] == [403, 403]
+    assert "(denied)" in library.program.run("resources", "ls", "--cached").stdout
+    assert library.program.run("resources", "read", "memo://tiny/about").returncode != 0
+    assert library.program.run("prompts", "get", "tiny__greet", "who=Ann").returncode != 0

@@ -1,5 +1,6 @@
 """``toolcrib resources``: what servers offer to read; and what the commands for prompts share with these."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from toolcrib.cli.content import Block, lines_of
 from toolcrib.cli.failures import OK, FailedCall, exit_code
 from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover_unasked, open_window, wait_with_status
+from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import Result
 from toolcrib.crib.window import ProfileView
@@ -54,7 +56,9 @@ async def list_offers(options: Options, console: Console, kinds: Sequence[OfferK
 def _row(route: Route) -> tuple[str, str, str]:
     about = listed_offer(route)
     first = next((line for line in (about.description or about.title).splitlines() if line.strip()), "")
-    shown = f"(in quarantine: {route.held}; toolcrib diff '{route.reach.key}')" if route.held else first
+    shown = f"(in quarantine: {route.held}; toolcrib diff {shlex.quote(route.reach.key)})" if route.held else first
+    if decided_by(route.policy) is Decision.DENIED:
+        shown = f"(denied) {shown}".rstrip()
     if route.offer.kind is not OfferKind.PROMPT:
         return route.uri, about.mime_type or "", shown
     return route.name, " ".join(one.name if one.required else f"[{one.name}]" for one in about.arguments or ()), shown

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from toolcrib.catalog.catalog import Catalog
-from toolcrib.core.access import LOCAL_USER, Caller, Grants, may_know_server
+from toolcrib.core.access import LOCAL_USER, Caller, Decision, Grants, decided_by
 from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import BackChannel, Result
 from toolcrib.crib.window import ProfileView
@@ -169,7 +169,7 @@ class McpService:
 
     def _greeting(self, caller: Caller, asker: Asker) -> messages.Greeting:
         front = self.front
-        texts = {name: text for name, text in front.instructions.items() if may_know_server(caller.grants, name)}
+        texts = front.instructions(caller.grants)
         return messages.Greeting(
             self.identity.info,
             self.tasks.announce(self._capabilities(), asker),
@@ -313,7 +313,8 @@ def join_instructions(own: str, texts: Mapping[str, str], *, is_alone: bool) -> 
 
 def announced(catalog: Catalog, features: Container[str], *, is_whole: bool) -> dict[str, Any]:
     """The capabilities: only what something is behind; while a server is still unknown, what could be."""
-    kinds = {route.offer.kind for route in catalog.others.values()}
+    denied = Decision.DENIED
+    kinds = {route.offer.kind for route in catalog.others.values() if decided_by(route.policy) is not denied}
     found: dict[str, Any] = {"tools": {"listChanged": True}}
     if not is_whole or kinds & {OfferKind.RESOURCE, OfferKind.TEMPLATE}:
         can_subscribe = not is_whole or "subscribe" in features
