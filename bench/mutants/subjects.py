@@ -94,9 +94,12 @@ BESIDE = {
     "calls/approvals.py": ("tests/calls/layers/test_approve.py",),
     "calls/gate.py": ("tests/calls/test_limits.py",),
     "calls/layers/breaker.py": ("tests/calls/layers/test_breakers.py",),
+    "calls/layers/arguments.py": ("tests/calls/layers/test_normalise.py",),
+    "calls/layers/deadline.py": ("tests/calls/layers/test_replay.py",),
     "calls/layers/limit.py": ("tests/calls/layers/test_start.py", "tests/calls/test_limits.py"),
     "calls/layers/permit.py": ("tests/crib/test_layers.py",),
     "config/foreign/locations.py": ("tests/config/foreign/test_server_files.py",),
+    "catalog/pins.py": ("tests/catalog/test_disorder.py",),
     "config/keys.py": (
         "tests/config/test_rules.py",
         "tests/config/test_strictest.py",

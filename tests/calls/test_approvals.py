@@ -15,6 +15,7 @@ from toolcrib.calls.approvals import (
     Approvals,
     ApprovalSettings,
     MemoryAnswers,
+    ruling_of,
 )
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
@@ -22,6 +23,7 @@ from toolcrib.core.access import EVERYTHING, Caller, Reach
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
+from toolcrib.core.kinds import Ruling
 from toolcrib.core.requests import Request
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.testing import ManualClock, RecordingChannel
@@ -128,6 +130,15 @@ async def test_an_answer_is_worth_what_it_says(reply, asked_again, decision):
         execution_id="call-1",
         decision=f"{decision} by person",
     )
+
+
+def test_every_answer_has_its_ruling():
+    assert [ruling_of(reply) for reply in ApprovalReply] == [
+        Ruling.APPROVED_ONCE,
+        Ruling.APPROVED_FOR_SESSION,
+        Ruling.APPROVED_ALWAYS,
+        Ruling.DECLINED,
+    ]
 
 
 async def test_no_is_no_and_is_asked_again_next_time():

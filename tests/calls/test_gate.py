@@ -225,6 +225,7 @@ async def test_a_queue_filled_by_one_caller_has_room_for_another():
     visits = Visits(1, queue_max=3)
     busy = [visits.start("busy") for _ in range(4)]
     await settle()
+    visits.gate.check_room(call("quiet"))
     quiet = visits.start("quiet")
     await settle()
 

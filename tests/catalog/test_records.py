@@ -285,13 +285,22 @@ def test_tools_are_compared_with_their_pins_only_where_something_may_be_differen
     ("barred", "stored", "is_changed", "still_barred"),
     [
         (None, None, False, None),
+        (None, Record("files", entry=OTHER), False, None),
         (MOVED, None, False, MOVED),
         (MOVED, Record("files", entry=LISTED), False, MOVED),
         (MOVED, Record("files", entry=OTHER), True, None),
         (None, Record("files", pins={"read": Pin("else", "", "then")}), True, None),
         (MOVED, Record("files", entry=LISTED, pins={"read": Pin("else", "", "then")}), True, MOVED),
     ],
-    ids=["nothing stored", "nobody accepted it", "accepted as it was", "accepted as it is", "a pin", "a pin only"],
+    ids=[
+        "nothing stored",
+        "never barred",
+        "nobody accepted it",
+        "accepted as it was",
+        "accepted as it is",
+        "a pin",
+        "a pin only",
+    ],
 )
 def test_what_another_process_accepted_is_taken_over(barred, stored, is_changed, still_barred):
     """A server is let go only if it is the one that was accepted; and whether anything is different is told."""
