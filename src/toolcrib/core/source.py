@@ -196,6 +196,9 @@ class ServerSource(Source, Protocol):
     def end_session(self, session: str) -> None:
         """A client's session is over: close what only that session used."""
 
+    def roots_changed(self, caller: Caller) -> None:
+        """A client says that the directories changed which it lets servers work in."""
+
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when it asks something, and nobody can tell which of several callers it means."""
 

@@ -391,6 +391,12 @@ class Crib:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
         return await encode_result(self._parts.helpers, result, execution_id, duration_ms)
 
+    def roots_changed(self, caller: Caller) -> None:
+        """A client says that the directories changed which it lets servers work in."""
+        if self.servers.is_open:
+            for shelf in self.shelves.values():
+                shelf.source.roots_changed(caller)
+
     def end_session(self, session: str) -> None:
         """A client's session is over: processes and sessions of servers that only it used are closed."""
         if self.servers.is_open:

@@ -138,6 +138,9 @@ class AttachedSource:
         if callable(end):
             end(session)
 
+    def roots_changed(self, caller: Caller) -> None:
+        """Nothing: it asks for them when it needs them."""
+
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Nothing: it knows whose call it asks in."""
 

@@ -57,6 +57,8 @@ class FakeSource:
         self.share = Share.ALL
         self.ended: list[str] = []
         """The sessions that ended."""
+        self.rooted: list[Caller] = []
+        """Whose roots changed."""
         self.told_asking: Callable[[], None] = print
 
     async def list_offers(self) -> Listing:
@@ -120,6 +122,10 @@ class FakeSource:
     def end_session(self, session: str) -> None:
         """Note it."""
         self.ended.append(session)
+
+    def roots_changed(self, caller: Caller) -> None:
+        """Note it."""
+        self.rooted.append(caller)
 
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Keep ``listener``, for the test to call."""

@@ -233,6 +233,16 @@ async def test_what_a_server_says_after_its_call_reaches_the_client_on_its_stand
         assert (question["method"], json.loads(await asking)) == ("elicitation/create", {"action": "accept"})
 
 
+async def test_a_client_whose_roots_changed_has_servers_told():
+    """Whichever session it is of."""
+    source = FakeSource("files", ["read"])
+    async with client_of(source) as client:
+        await client.hello()
+        await client.post({"method": "notifications/roots/list_changed"}, **client.session)
+
+        assert [caller.session for caller in source.rooted] == [client.session["mcp_session_id"]]
+
+
 async def test_sessions_are_kept_apart():
     """The same request id in two of them is two requests."""
     slow = held()

@@ -347,3 +347,27 @@ async def test_the_lanes_are_shown_without_what_opens_a_session(made):
     assert "s1" not in json.dumps([lane.session, lane.error])
     assert list(one.source.log_lines(5)) == ["[ann] ready"]
     assert one.source.lane_of(ANN) == Lane("ann", "s1") != MAIN_LANE
+
+
+@pytest.mark.parametrize(("share", "told"), [("all", [1]), ("user", [0, 1]), ("session", [0, 1, 0])])
+async def test_changed_roots_are_told_where_the_callers_calls_go(made, share, told):
+    """Once for many changes at once, and to nobody else's process."""
+    one = made(share=share)
+    for caller in (ANN, BEN, ANN_TOO):
+        await one.call(caller)
+
+    for _ in range(5):
+        one.source.roots_changed(BEN)
+    for _, tell in [timer for timer in one.loop.timers if timer[1].__name__ == "_tell_roots"]:
+        tell(one.source.supervisor, one.source.lane_of(BEN))
+
+    news = [[method for method, _ in link.told if "roots" in method] for link in one.server.links]
+    assert [len(methods) for methods in news] == told
+
+
+async def test_servers_that_are_told_of_no_roots_are_not_told_of_changed_ones(made):
+    """Nor is a lane opened for it."""
+    one = made(share="session", relay=())
+    one.source.roots_changed(ANN)
+
+    assert (one.loop.timers, one.server.dialled) == ([], 0)

@@ -46,11 +46,11 @@ def test_a_server_is_told_of_all_that_can_be_relayed_unless_the_configuration_na
     whole = {
         "elicitation": {"form": {}, "url": {}},
         "sampling": {"tools": {}, "context": {}},
-        "roots": {},
+        "roots": {"listChanged": True},
     }
 
     assert AskingRule().declared == whole
-    assert AskingRule(("roots",)).declared == {"roots": {}}
+    assert AskingRule(("roots",)).declared == {"roots": {"listChanged": True}}
     assert AskingRule(()).declared == {}
 
 

@@ -330,6 +330,8 @@ class HttpDoor:
         """Take what needs no answer; whether it was for us, and not for another replica."""
         if message.method is UNSET:
             return session.questions.settle(message)
+        if message.method == service.ROOTS_CHANGED:
+            self._mcp.front.crib.roots_changed(session.caller)
         request_id = service.cancelled_id(message)
         cancel = session.running.pop(request_id, None) if request_id is not None else None
         if cancel is not None:

@@ -340,6 +340,9 @@ def progress_token(message: Inbound) -> Any:
     return messages.meta_of(message).get("progressToken")
 
 
+ROOTS_CHANGED = "notifications/roots/list_changed"
+
+
 def cancelled_id(message: Inbound) -> RequestId | None:
     """Which request a notification calls off; ``None`` for any other notification, or one that names none."""
     if message.method != "notifications/cancelled":

@@ -159,6 +159,8 @@ class StdioDoor(asyncio.Protocol):
             self._request(message, message.id)  # type: ignore[arg-type]  # decode_inbound refuses null ids
 
     def _notice(self, message: Inbound) -> None:
+        if message.method == service.ROOTS_CHANGED:
+            self.mcp.front.crib.roots_changed(self.caller)
         request_id = service.cancelled_id(message)
         if request_id is not None:
             self._end_subscription(request_id)

@@ -16,12 +16,14 @@ from toolcrib.core.access import Caller
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.kinds import LinkState, Share
 from toolcrib.core.limits import retry_after_s, try_again
-from toolcrib.core.source import Lane, LaneStatus, SourceStatus
+from toolcrib.core.source import MAIN_LANE, Lane, LaneStatus, SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp.supervise import Supervisor
+from toolcrib.wire import eras
 
 KEPT_S = 15.0
 """A lane that was used this lately is in use: whoever works in it is only thinking."""
+ROOTS_PAUSE_S = 0.1
 RETRY_S = 1.0
 """When to try again if all lanes are busy, and nobody can tell for how long."""
 
@@ -59,6 +61,8 @@ class Lanes:
         self._open: dict[Lane, Supervisor] = {}
         self._touched: dict[Lane, float] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._owed_roots: set[Lane] = set()
+        """Where it is about to be told that a client's roots changed."""
         self._tasks = TaskScope(self._failed)
         self._sweeper: asyncio.TimerHandle | None = None
         self.prepare: Callable[[Lane, Supervisor], None] = _leave
@@ -153,6 +157,19 @@ class Lanes:
         """Speak the handshake era in all of them."""
         for supervisor in self._open.values():
             supervisor.turn_to_handshake()
+
+    def roots_changed(self, main: Supervisor, lane: Lane) -> None:
+        """Tell a server of the handshake era that a client's roots changed, soon and once for many changes."""
+        if "roots" in self._config.relay and lane not in self._owed_roots:
+            self._owed_roots.add(lane)
+            self._loop.call_later(ROOTS_PAUSE_S, self._tell_roots, main, lane)
+
+    def _tell_roots(self, main: Supervisor, lane: Lane) -> None:
+        self._owed_roots.discard(lane)
+        supervisor = main if lane == MAIN_LANE else self._open.get(lane)
+        link = supervisor.use() if supervisor is not None else None
+        if supervisor is not None and link is not None and not eras.is_modern(supervisor.remembered):
+            link.tell("notifications/roots/list_changed", b"{}")
 
     def forgive(self) -> None:
         """Try again at the next need, in all of them."""

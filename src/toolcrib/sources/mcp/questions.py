@@ -27,7 +27,7 @@ from toolcrib.wire.results import ResultHead, read_head
 DECLARED: Mapping[str, Mapping[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"tools": {}, "context": {}},
-    "roots": {},
+    "roots": {"listChanged": True},
 }
 """What a server is told the client can do, all of it: what this client cannot is refused when it is asked for."""
 ELICIT, SAMPLE = "elicitation/create", "sampling/createMessage"

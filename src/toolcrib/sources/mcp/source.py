@@ -10,13 +10,13 @@ from msgspec import UNSET, Raw
 
 from toolcrib.core import links
 from toolcrib.core.access import Caller
-from toolcrib.core.errors import ConnectionLost, InvalidArguments, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.errors import ConnectionLost, InvalidArguments, RemoteError, ToolcribError
 from toolcrib.core.kinds import EraChoice, Share, TaskAction
 from toolcrib.core.long_work import with_tasks
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, SourceStatus
-from toolcrib.isolate.helpers import Helpers, TookTooLong
+from toolcrib.isolate.helpers import Helpers
 from toolcrib.sources.mcp.lanes import Lanes
 from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.listing import OfferLister
@@ -24,6 +24,7 @@ from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.questions import answer_rounds, asks_in_vain
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
 from toolcrib.sources.mcp.tasks import ServerTasks
+from toolcrib.sources.mcp.tidy import ResultTidier
 from toolcrib.wire import eras, http, messages, strict
 from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.results import LARGE_BYTES, ResultHead, read_head
@@ -61,8 +62,7 @@ class McpSource:
         self._told_update: Callable[[Lane, str], None] = _ignore_update
         self._offer = offer
         self._is_http = is_http
-        self._helpers = helpers or Helpers()
-        self._has_own_helpers = helpers is None
+        self._results = ResultTidier(name, helpers)
         self._handed = handed or HandedLinks()
         self._asking = offer.asking
         self._has_turned = False
@@ -95,6 +95,11 @@ class McpSource:
         """Close what only this session of a client used."""
         if self._all_lanes is not None:
             self._all_lanes.end_session(session)
+
+    def roots_changed(self, caller: Caller) -> None:
+        """Tell the server, where the caller's calls go."""
+        if self._all_lanes is not None:
+            self._all_lanes.roots_changed(self.supervisor, self.lane_of(caller))
 
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when the server asks something, and nobody can tell whom."""
@@ -228,7 +233,7 @@ class McpSource:
         """What came of a request that is no call; or of a call, and is no content: it may be a task."""
         if call.kind is not RequestKind.CALL:
             is_open = head.result_type == "input_required"
-            tidied = await self._tidy_other(call, bytes(raw))
+            tidied = await self._results.tidy_other(bytes(raw), self._handing_out(call))
             return Result(raw=tidied, result_type="input_required" if is_open else "")
         task = self._tasks.created(call, head, Raw(raw))
         if task is not None and self._tasks.is_handed_on(call):
@@ -253,7 +258,7 @@ class McpSource:
 
     async def _tidy_call(self, call: Request, encoded: bytes, head: ResultHead) -> bytes:
         """What a tool gave, as every client can read it, with the URIs that clients know."""
-        encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
+        encoded = await self._results.tidy(encoded, head)
         return links.translate_result(encoded, self._handing_out(call)) if links.has_links(encoded) else encoded
 
     def _refused(self, lane: Supervisor, call: Request, error: RemoteError) -> Result:
@@ -284,37 +289,6 @@ class McpSource:
         if self._asking.may_hand_over(call, raw):
             return self._asking.seal_state(call, raw), head
         return await answer_rounds(self._asking.around(call), raw, lambda more: self._ask(lane, link, call, more))
-
-    async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
-        """A large result as every client can read it; each look at so many bytes is a turn of the loop of its own."""
-        for is_suspicious in strict.suspicions(encoded, head):
-            if is_suspicious:
-                break
-            await asyncio.sleep(0)
-        else:
-            return encoded
-        return await self._tidied_beside(strict.TIDY, encoded)
-
-    async def _tidied_beside(self, work: str, encoded: bytes) -> bytes:
-        try:
-            return strict.tidied(encoded, await self._helpers.run(work, (encoded,), self.name))
-        except strict.Unreadable as flaw:
-            raise _unreadable(flaw) from None
-        except TookTooLong:
-            raise _unreadable("it takes too long to look into") from None
-
-    async def _tidy_other(self, call: Request, encoded: bytes) -> bytes:
-        """What was read, got or completed as every client can read it, with the URIs that clients know."""
-        if len(encoded) <= LARGE_BYTES:
-            if flaw := strict.flaw_of(encoded):
-                raise _unreadable(flaw)
-        else:
-            for is_suspicious in strict.looks(encoded):
-                if is_suspicious:
-                    await self._tidied_beside(strict.LOOK, encoded)
-                    break
-                await asyncio.sleep(0)
-        return links.translate_result(encoded, self._handing_out(call), is_call=False, reserved=eras.META_RESERVED)
 
     def _handing_out(self, call: Request) -> links.Translate:
         return partial(self._handed.hand_out, call.caller.id, self.name)
@@ -463,8 +437,7 @@ class McpSource:
         try:
             await asyncio.gather(self.supervisor.close(), *(each.close() for each in (self._all_lanes,) if each))
         finally:
-            if self._has_own_helpers:
-                await self._helpers.close()
+            await self._results.close()
 
 
 def _nothing() -> None:
@@ -473,17 +446,6 @@ def _nothing() -> None:
 
 def _ignore_update(lane: Lane, uri: str) -> None:
     """Where nobody wants to hear that a resource changed."""
-
-
-def _tidy(encoded: bytes, head: ResultHead) -> bytes:
-    try:
-        return strict.tidy(encoded, head)
-    except strict.Unreadable as flaw:
-        raise _unreadable(flaw) from None
-
-
-def _unreadable(flaw: object) -> ProtocolError:
-    return ProtocolError(f"The server's answer cannot be read by every client: {flaw}.")
 
 
 def completion_ref(call: Request) -> dict[str, Any]:
