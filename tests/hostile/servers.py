@@ -583,6 +583,18 @@ def answer_with_many_links(request: Request) -> None:
     answer(request, {"content": links})
 
 
+def hand_out_own_page(request: Request) -> None:
+    """A link that only this process has something behind."""
+    answer(request, {"content": [{"type": "resource_link", "uri": f"memo://own/{os.getpid()}", "name": "own"}]})
+
+
+def read_own_page(request: Request) -> None:
+    if request.params["uri"] == f"memo://own/{os.getpid()}":
+        answer(request, {"contents": [{"uri": request.params["uri"], "text": "for one caller only"}]})
+    else:
+        send({"id": request.id, "error": {"code": -32002, "message": "Resource not found"}})
+
+
 UPDATED = "notifications/resources/updated"
 
 
@@ -697,6 +709,7 @@ LIBRARIES: dict[str, Mode] = {
     "hang_in_complete": library({"completion/complete": hang}),
     "links_elsewhere": library(call=answer_with_links),
     "many_links": library(call=answer_with_many_links),
+    "own_pages": library({"resources/read": read_own_page}, call=hand_out_own_page),
     "update_storm": library({"resources/read": read_amid_updates, "resources/subscribe": subscribe_and_tell}),
     "change_storm": library({"resources/read": read_amid_changes}),
     "hang_in_subscribe": library({"resources/subscribe": hang}),
