@@ -235,3 +235,41 @@ def test_a_request_that_cannot_be_read_is_refused_by_its_id_if_that_can_be(line,
         decode_inbound(line)
 
     assert refused.value.request_id == request_id
+
+
+TEXT = '"' + "a" * 300_000 + '"'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":7,"result":{"text":%s}}',
+        '{"result":{"text":%s},"jsonrpc":"2.0","id":7}',
+        '{"id":7,"jsonrpc":"2.0","result":{"text":%s}}',
+        '{"jsonrpc": "2.0", "id": 7, "result": {"text":%s}}',
+        '{"result":{"text":%s},"jsonrpc":"2.0","id":7 }',
+    ],
+)
+def test_a_long_answer_is_the_same_however_it_is_written(line):
+    """Of the two forms that SDKs write, only the ends are looked at; whoever reads the result passes over the rest."""
+    message = decode_outbound((line % TEXT).encode())
+
+    assert (message.id, message.method, message.error) == (7, None, UNSET)
+    assert bytes(message.result) == f'{{"text":{TEXT}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":7,"result":{"text":%s},"more":{}}',
+        '{"jsonrpc":"2.0","id":7,"result":{"text":%s},"error":{"code":1}}',
+        '{"result":{"text":%s},"result":{},"jsonrpc":"2.0","id":7}',
+        '{"jsonrpc":"2.0","id":7,"result":{"text":%s]}}',
+    ],
+)
+def test_a_long_answer_with_anything_else_in_it_is_no_result(line):
+    """It is not taken for one by those who read results."""
+    message = decode_outbound((line % TEXT).encode())
+
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(message.result)

@@ -44,8 +44,8 @@ def run_once(work: Coroutine[Any, Any, int | None]) -> int:
 def settle_memory() -> None:
     """Tell the garbage collector that what is loaded by now stays, and that calls make little garbage in cycles."""
     # The allocator of most Linux systems learns from the largest piece it got back how much to keep: with this one,
-    # it keeps what an answer of 1 MB takes, instead of asking the kernel for 500 fresh pages each time.
-    bytes(2 * 1024 * 1024)
+    # it keeps what a few answers of 1 MB take, instead of asking the kernel for hundreds of fresh pages for each.
+    bytes(8 * 1024 * 1024)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)

@@ -1,5 +1,6 @@
 """JSON-RPC envelopes. Only the envelope is decoded; results travel as the bytes they came in."""
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -144,6 +145,25 @@ def _check_text(data: bytes) -> None:
         raise msgspec.DecodeError(f"not UTF-8 (byte {error.start})") from None
 
 
+_LONG = 256 * 1024
+_ENDS = 64
+_BEFORE_RESULT = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,15}),"result":(?=\{)')
+_AFTER_RESULT = re.compile(rb'(?<=\}),"jsonrpc":"2\.0","id":(\d{1,15})\}')
+
+
+def _long_answer(data: bytes) -> Outbound | None:
+    """An answer in one of the two forms that SDKs write, by its ends: whoever reads its result passes over all of that
+    and sees whether it is one, so that this need not be done twice."""
+    if data.startswith(b'{"result":{'):
+        after = _AFTER_RESULT.search(data[-_ENDS:])
+        if after is not None and after.end() == _ENDS:
+            return Outbound(int(after[1]), result=Raw(memoryview(data)[10 : after.start() - _ENDS]))
+    before = _BEFORE_RESULT.match(data)
+    if before is None or not data.endswith(b"}}"):
+        return None
+    return Outbound(int(before[1]), result=Raw(memoryview(data)[before.end() : -1]))
+
+
 def decode_outbound(data: bytes) -> Outbound:
     """The message in ``data``; raises ``msgspec.DecodeError`` for what is none, or too much work to read."""
     if len(data) > framing.DENSE_BYTES and framing.is_dense(data):
@@ -151,7 +171,7 @@ def decode_outbound(data: bytes) -> Outbound:
     try:
         if not data.isascii():
             _check_text(data)
-        return _outbound.decode(data)
+        return (_long_answer(data) if len(data) > _LONG else None) or _outbound.decode(data)
     except RecursionError:
         raise msgspec.DecodeError("nested too deeply") from None
 
