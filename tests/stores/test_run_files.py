@@ -47,6 +47,16 @@ def test_a_run_file_is_there_while_its_process_serves(runs: RunFiles, tmp_path: 
     assert runs.read() == []
 
 
+def test_the_newest_is_found_first(runs: RunFiles, tmp_path: Path):
+    written = [runs.write(f"{URL}{number}", tmp_path / f"{number}.toml", "1.2.3") for number in range(3)]
+    for moment, one in enumerate((written[1], written[2], written[0])):
+        os.utime(one.path, ns=(moment, moment))
+
+    assert [entry.url[-1] for entry in runs.read()] == ["0", "2", "1"]
+    for one in written:
+        one.remove()
+
+
 def test_nobody_else_can_read_it(runs: RunFiles, tmp_path: Path):
     written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
 

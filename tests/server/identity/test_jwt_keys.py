@@ -110,6 +110,10 @@ class Issuer:
         return answer
 
 
+async def test_keys_that_were_never_asked_for_may_be_there_in_a_moment():
+    assert KeyRing(Issuer(jwks("rsa")).fetch, drop, ManualClock()).is_fetching is True
+
+
 async def test_keys_are_wanted_at_most_every_half_minute():
     """However many strangers come with keys nobody knows."""
     issuer, clock = Issuer(jwks("rsa")), ManualClock()

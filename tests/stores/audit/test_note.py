@@ -55,6 +55,13 @@ def truncate(noted: NotedPlace) -> None:
     noted.place.path.write_bytes(b"")
 
 
+def test_a_noted_place_is_what_its_place_is(in_file):
+    place = in_file.place
+
+    assert (in_file.remedy, in_file.timeout_s, str(in_file)) == (place.remedy, place.timeout_s, str(place))
+    assert in_file.remedy
+
+
 LOSSES = {"deleted": delete, "emptied": empty, "cut": cut, "truncated": truncate}
 
 
