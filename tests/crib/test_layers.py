@@ -46,6 +46,7 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
         "normalise",
         "arguments",
         "result",
+        "skill",
         "breaker",
         "replay",
         "start",

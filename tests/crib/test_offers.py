@@ -92,6 +92,7 @@ async def test_each_kind_is_listed_under_its_exposed_name_and_answers_what_can_b
         OfferKind.RESOURCE: ["lib__memo://about"],
         OfferKind.TEMPLATE: ["lib__memo://notes/{id}"],
         OfferKind.PROMPT: ["lib__greet"],
+        OfferKind.SKILL: [],
     }
     answers = [result.mcp.get("answer") for result in (got, *read, completed, called)]
     assert answers == ["get greet", "read memo://about", "read memo://notes/{id}", "complete greet", "call greet"]

@@ -13,6 +13,7 @@ from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.names import name_of_alias, name_of_uri, to_public, translate_app, uri_of_name
 from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
+from toolcrib.core.skills import DYNAMIC, directory_of, files_of
 from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
 from toolcrib.schema.check import fits_template
@@ -87,14 +88,17 @@ class Route:
     def to_mcp(self) -> dict[str, Any]:
         """The definition under the name, or the URI, that clients know it by."""
         offer = self.offer
-        is_resource = offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE)
+        is_resource = offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.SKILL)
         shown = to_mcp(offer, self.uri if is_resource else self.name)
-        if "_meta" in shown and self.server and (self.real or self.name) != offer.name:
+        is_prefixed = bool(self.server) and (self.real or self.name) != offer.name
+        if "_meta" in shown and is_prefixed:
             shown["_meta"] = translate_app(shown["_meta"], partial(to_public, self.server))
+        if offer.kind is OfferKind.SKILL and is_prefixed and shown["resources"] != DYNAMIC:
+            shown["resources"] = [{**one, "uri": to_public(self.server, one["uri"])} for one in files_of(shown)]
         return shown
 
 
-_OTHERS = (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT)
+_OTHERS = (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT, OfferKind.SKILL)
 
 
 def keys_for(name: str) -> list[str]:
@@ -146,6 +150,7 @@ class Catalog:
     """The version in which something of each kind last changed."""
     _by_server: dict[str, list[Route]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _templates: list[Route] = field(init=False, repr=False, compare=False, default_factory=list)
+    _skills: list["SkillRoute"] = field(init=False, repr=False, compare=False, default_factory=list)
 
     def visible_to(self, grants: Grants, kind: OfferKind = OfferKind.TOOL) -> list[Route]:
         """The routes to what a caller with these grants is shown."""
@@ -162,9 +167,24 @@ class Catalog:
         """Where such a request for an exposed name goes, if anywhere."""
         if kind is RequestKind.CALL or kind is RequestKind.TASK:
             return self.routes.get(name) or self.quiet.get(name)
+        if kind in (RequestKind.READ, RequestKind.BROWSE) and (skill := self._by_skill(kind, name)) is not None:
+            return skill
         found = (self.others.get(offer_key(offered, name)) for offered in ASKED_OF[kind])
         route = next((route for route in found if route is not None), None)
         return self._by_template(name) if route is None and kind is RequestKind.READ else route
+
+    def _by_skill(self, kind: RequestKind, name: str) -> Route | None:
+        """The skill that a file, or a directory, is part of: what holds for the skill holds for it, listed by itself or
+        not. Of several, one in quarantine before the others, and an inner one before those around it."""
+        if not self.others:
+            return None
+        if not self._skills:
+            skills = [SkillRoute.of(route) for route in self.others.values() if route.offer.kind is OfferKind.SKILL]
+            self._skills.extend(skills or [NO_SKILL])
+        is_part = SkillRoute.has_file if kind is RequestKind.READ else SkillRoute.has_directory
+        fitting = [skill for skill in self._skills if is_part(skill, name)]
+        best = min(fitting, key=lambda skill: (skill.is_free, -len(skill.directory)), default=None)
+        return None if best is None else best.route
 
     def _by_template(self, name: str) -> Route | None:
         """The template that stands for a resource; of several, one in quarantine before the others."""
@@ -197,11 +217,52 @@ class Catalog:
         return native, len(self.routes) - native
 
 
+@dataclass(frozen=True, slots=True)
+class SkillRoute:
+    """The way to a skill, with the exposed names of what it is made of."""
+
+    route: Route | None
+    directory: str = ""
+    files: frozenset[str] = frozenset()
+    is_dynamic: bool = False
+
+    @classmethod
+    def of(cls, route: Route) -> "SkillRoute":
+        """What a skill is made of."""
+        prefix = route.name.removesuffix(route.offer.name)
+        files = frozenset(prefix + str(one["uri"]) for one in files_of(route.offer.extra))
+        return cls(route, directory_of(route.name), files, route.offer.extra.get("resources") == DYNAMIC)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is not in quarantine."""
+        return self.route is not None and self.route.held is None
+
+    def has_file(self, name: str) -> bool:
+        """Whether a resource is one of its files."""
+        return name in self.files or (self.is_dynamic and name.startswith(f"{self.directory}/"))
+
+    def has_directory(self, name: str) -> bool:
+        """Whether a directory is its own, or one in it."""
+        return self.route is not None and f"{name}/".startswith(f"{self.directory}/")
+
+
+NO_SKILL = SkillRoute(None)
+
+
 def is_for_apps(shown: Mapping[str, Any]) -> bool:
     """Whether a tool says that only its app, and no model, is to call it."""
     meta = shown.get("_meta")
     about = meta.get("ui") if isinstance(meta, Mapping) else None
     return isinstance(about, Mapping) and about.get("visibility") == ["app"]
+
+
+def has_app(shown: Mapping[str, Any]) -> bool:
+    """Whether a tool's result is to be shown by an app, by either spelling of its resource."""
+    meta = shown.get("_meta")
+    about = meta.get("ui") if isinstance(meta, Mapping) else None
+    is_told = isinstance(about, Mapping) and "resourceUri" in about
+    return is_told or (isinstance(meta, Mapping) and "ui/resourceUri" in meta)
 
 
 __all__ = ["FORMATS", "MCP", "DialectOffer", "Options", "offer_routes", "signature_of"]
@@ -232,7 +293,7 @@ def signature_of(route: Route) -> str:
     """The tool in one line that a model can call from; of what is no tool, a line to ask for it by."""
     offer = route.offer
     said = offer.description or offer.title
-    if offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE):
+    if offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.SKILL):
         told = about(said or str(offer.extra.get("name") or ""))
         return f"{route.uri} - {told}" if told else route.uri
     return signature(route.name, offer.input_schema, said)

@@ -101,7 +101,7 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
         return Explanation(route.name, ToolVerdict.AVAILABLE, (native, *resembles), facts=_facts(route))
     record = shelf.record
     where = f"{shelf.config.origin}:{shelf.config.line}" if shelf.config.line else shelf.config.origin
-    is_resource = route.offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE)
+    is_resource = route.offer.kind in (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.SKILL)
     reasons = [
         f"Server {route.server!r} (configured in {where or 'this program'}) calls it {route.original_name!r}.",
         *([f"Rules and the audit log know it as {route.reach.name}, clients as {route.uri}."] if is_resource else []),

@@ -14,7 +14,7 @@ from toolcrib.core.names import uri_of_name
 from toolcrib.core.offers import Offer, OfferKind, SecurityLevel
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
-_RESOURCES = (OfferKind.RESOURCE, OfferKind.TEMPLATE)
+_RESOURCES = (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.SKILL)
 
 
 def _words(text: str) -> frozenset[str]:

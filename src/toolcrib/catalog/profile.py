@@ -95,6 +95,7 @@ _TABLES = {
     OfferKind.RESOURCE: "resources",
     OfferKind.TEMPLATE: "resources",
     OfferKind.PROMPT: "prompts",
+    OfferKind.SKILL: "resources",
 }
 """Which patterns of a profile choose what."""
 

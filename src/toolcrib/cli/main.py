@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resources read": ("resources", "Read a resource."),
     "prompts ls": ("prompts", "List the prompts."),
     "prompts get": ("prompts", "Get a prompt, made from arguments."),
+    "skills ls": ("skills", "List the skills."),
+    "skills show": ("skills", "Show a skill: its files and its instructions."),
     "chat": ("chat", "Talk to a model that has all the tools."),
     "exam": ("exam", "Check with questions of your own whether the right tools are found."),
     "why": ("tools", "Say why a tool is here, missing, hidden, stale or renamed."),
@@ -78,6 +80,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "resources": "List and read what servers offer to read.",
     "prompts": "List and get the prompts of servers.",
+    "skills": "List and show the skills of servers.",
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
     "projects": "Look after the projects toolcrib knows.",

@@ -134,9 +134,9 @@ def translate_result(
 
 def _translated(result: dict[str, Raw], to: Translate, reserved: Container[str]) -> dict[str, Any]:
     parts: dict[str, Any] = {**result}
-    for name in ("content", "contents"):
+    for name in ("content", "contents", *(() if "content" in result else ("resources",))):
         if name in result:
-            parts[name] = [_block(block, to, is_content=name == "contents") for block in _blocks.decode(result[name])]
+            parts[name] = [_block(block, to, is_content=name != "content") for block in _blocks.decode(result[name])]
     if "messages" in result:
         parts["messages"] = [_message(message, to) for message in _blocks.decode(result["messages"])]
     if "_meta" in result:

@@ -140,6 +140,10 @@ def plain_uri(name: str) -> str:
     return _DOTS.sub("", name)
 
 
+UI_EXTENSION = "io.modelcontextprotocol/ui"
+APP_MIME = "text/html;profile=mcp-app"
+
+
 def translate_app(meta: Any, to: Callable[[str], str]) -> Any:
     """A ``_meta`` object with the resource of its app, in both spellings, passed through ``to``."""
     if not isinstance(meta, dict):

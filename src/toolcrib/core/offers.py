@@ -1,4 +1,4 @@
-"""What a source offers: tools, resources, resource templates and prompts, each one frozen definition."""
+"""What a source offers: tools, resources, resource templates, prompts and skills, each one frozen definition."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -66,6 +66,7 @@ class OfferKind(StrEnum):
     RESOURCE = "resource"
     TEMPLATE = "template"
     PROMPT = "prompt"
+    SKILL = "skill"
 
 
 class RequestKind(StrEnum):
@@ -77,14 +78,17 @@ class RequestKind(StrEnum):
     COMPLETE = "complete"
     TASK = "task"
     """About the work on an earlier call, which is answered later."""
+    BROWSE = "browse"
+    """What is in a directory of a skill."""
 
 
 ASKED_OF: Mapping[RequestKind, tuple[OfferKind, ...]] = {
     RequestKind.CALL: (OfferKind.TOOL,),
-    RequestKind.READ: (OfferKind.RESOURCE, OfferKind.TEMPLATE),
+    RequestKind.READ: (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.SKILL),
     RequestKind.GET: (OfferKind.PROMPT,),
     RequestKind.COMPLETE: (OfferKind.PROMPT, OfferKind.TEMPLATE),
     RequestKind.TASK: (OfferKind.TOOL,),
+    RequestKind.BROWSE: (OfferKind.SKILL,),
 }
 """Which offers a request can be for, in the order they are looked for."""
 
@@ -180,11 +184,19 @@ class Prompt(Offer):
     kind: ClassVar[OfferKind] = OfferKind.PROMPT
 
 
+class Skill(Offer):
+    """Instructions with the files they need; its name is the URI of its ``SKILL.md``, its entry is in ``extra``."""
+
+    __slots__ = ()  # and no dataclass of its own: making one takes 2 ms of every start
+    kind: ClassVar[OfferKind] = OfferKind.SKILL
+
+
 NAMED_BY = {
     OfferKind.TOOL: "name",
     OfferKind.RESOURCE: "uri",
     OfferKind.TEMPLATE: "uriTemplate",
     OfferKind.PROMPT: "name",
+    OfferKind.SKILL: "uri",
 }
 """The field of MCP's lists that holds an offer's name."""
 _MCP_FIELDS = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations"})
@@ -193,6 +205,8 @@ _MCP_FIELDS = frozenset({"name", "title", "description", "inputSchema", "outputS
 def to_mcp(offer: Offer, name: str | None = None) -> dict[str, Any]:
     """The definition as MCP's lists show it, under ``name`` if another one is exposed."""
     shown: dict[str, Any] = {NAMED_BY[offer.kind]: name or offer.name}
+    if offer.kind is OfferKind.SKILL:
+        return {**shown, **offer.extra}
     if offer.title:
         shown["title"] = offer.title
     if offer.description:
@@ -225,12 +239,15 @@ _OTHERS: Mapping[OfferKind, type[Offer]] = {
     OfferKind.RESOURCE: Resource,
     OfferKind.TEMPLATE: ResourceTemplate,
     OfferKind.PROMPT: Prompt,
+    OfferKind.SKILL: Skill,
 }
 
 
 def other_from_mcp(kind: OfferKind, shown: Mapping[str, Any]) -> Offer:
     """The resource, template or prompt behind an entry of its list; raises ``KeyError`` for one without a name."""
     named_by = NAMED_BY[kind]
+    if kind is OfferKind.SKILL:
+        return _skill_from_mcp(shown)
     return _OTHERS[kind](
         name=str(shown[named_by]),
         title=_text(shown.get("title")),
@@ -241,6 +258,12 @@ def other_from_mcp(kind: OfferKind, shown: Mapping[str, Any]) -> Offer:
             key: value for key, value in shown.items() if key not in (named_by, "title", "description", "annotations")
         },
     )
+
+
+def _skill_from_mcp(shown: Mapping[str, Any]) -> Offer:
+    """The skill behind an entry, which says of itself what its file begins with."""
+    said, extra = _object(shown.get("frontmatter")), {key: value for key, value in shown.items() if key != "uri"}
+    return Skill(str(shown["uri"]), _text(said.get("description")), title=_text(said.get("name")), extra=extra)
 
 
 def _prompt_schema(arguments: object) -> JsonObject:

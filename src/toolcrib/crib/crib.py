@@ -51,7 +51,7 @@ class Crib:
         self._current.on_change(self._forget_steps)
         self._finder: Finder | None = None
         self._steps: dict[RequestKind, dict[str, tuple[str, Step]]] = {kind: {} for kind in RequestKind}
-        self._concrete: dict[str, tuple[str, Step]] = {}
+        self._concrete: dict[tuple[RequestKind, str], tuple[str, Step]] = {}
         """The steps to resources that only a template, or a link in a result, stands for."""
         self._stepped = Catalog()
         """What the steps were composed for."""
@@ -322,17 +322,18 @@ class Crib:
         """The layers for an offer that is asked for the first time, composed once."""
         if self._finder is None or not self.servers.is_open:
             raise not_open()
-        if call.kind is RequestKind.READ and call.name in self._concrete and self.catalog.find(call.kind, call.name):
-            return self._concrete[call.name]
+        is_part, place = call.kind in (RequestKind.READ, RequestKind.BROWSE), (call.kind, call.name)
+        if is_part and place in self._concrete and self.catalog.find(call.kind, call.name):
+            return self._concrete[place]
         if self.catalog.find(call.kind, call.name) is None:
             await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
         step = compose(self._layers, self._finder.subject_of(route, call.kind), route.source.answer)
         found = route.offer.name, step
-        if call.kind is RequestKind.READ and self.catalog.by_key(route.reach.key) is None:
+        if is_part and self.catalog.by_key(route.reach.key) is None:
             if len(self._concrete) >= CONCRETE_MAX:
                 self._concrete.clear()
-            self._concrete[call.name] = found
+            self._concrete[place] = found
         elif self.catalog.find(call.kind, call.name) is not None:  # of other names there can be any number
             self._steps[call.kind][call.name] = found
         return found

@@ -22,7 +22,17 @@ from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, Source
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
 from toolcrib.core.names import SEPARATOR, plain_uri, split_name
-from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, Prompt, RequestKind, Resource, ResourceTemplate, Tool
+from toolcrib.core.offers import (
+    ASKED_OF,
+    Offer,
+    OfferKind,
+    Prompt,
+    RequestKind,
+    Resource,
+    ResourceTemplate,
+    Skill,
+    Tool,
+)
 from toolcrib.core.requests import Request
 from toolcrib.crib.servers import Parts
 
@@ -31,6 +41,7 @@ _UNDESCRIBED: Mapping[OfferKind, type[Offer]] = {
     OfferKind.RESOURCE: Resource,
     OfferKind.TEMPLATE: ResourceTemplate,
     OfferKind.PROMPT: Prompt,
+    OfferKind.SKILL: Skill,
 }
 
 

@@ -22,6 +22,7 @@ from toolcrib.calls.layers.limit import limit, start
 from toolcrib.calls.layers.observe import Told, Watchers, at_source, observe
 from toolcrib.calls.layers.permit import IsolationOf, permit, shelter
 from toolcrib.calls.layers.result import result
+from toolcrib.calls.layers.skill import skill
 from toolcrib.calls.marks import Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.config.model import Config
@@ -149,6 +150,7 @@ def layer_stack(
         _once(normalise(parts.emit)),
         _once(arguments(unchecked, parts.helpers, parts.emit)),
         result(unchecked, parts.helpers),
+        skill(),
         *own_layers(own),
         breaker(parts.breakers, parts.emit),
         replay(),

@@ -16,13 +16,13 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
-from toolcrib.core import links
+from toolcrib.core import links, skills
 from toolcrib.core.access import Caller
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode, Transport
-from toolcrib.core.names import check_server_name, is_tool_name
+from toolcrib.core.names import APP_MIME, UI_EXTENSION, check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import Request, Result, SubAgents
@@ -278,6 +278,11 @@ def _callable(source: LocalSource) -> tuple[Tool, ...]:
     return (*source.listing.tools, *source.listing.quiet)
 
 
+EXTENSIONS = {UI_EXTENSION: {"mimeTypes": [APP_MIME]}, skills.EXTENSION: {}}
+"""What servers are told that toolcrib knows when they list what they offer: some show more then. Whether this client
+knows it, too, is said with each of its calls."""
+
+
 class SourceMaker:
     """Makes the source for a configured server; owns what all servers of a Crib share."""
 
@@ -306,7 +311,8 @@ class SourceMaker:
         self._servers[server.name] = server
         deputy = None if self.desk is None else self._deputy(server, self.desk)
         asking = AskingRule(server.relay, deputy, self._config.security.ask_timeout_s, self.seal)
-        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, asking.declared, asking, server.era)
+        known = {**asking.declared, "extensions": EXTENSIONS}
+        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, known, asking, server.era)
         connect = self._config.connect
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),

@@ -316,7 +316,8 @@ class ProfileView:
             return await self.crib.run(call)
         try:
             route = self.catalog.find(call.kind, call.name) or (await self.current()).find(call.kind, call.name)
-            if call.kind is RequestKind.READ and (route is None or route.name != call.name):
+            is_part = call.kind in (RequestKind.READ, RequestKind.BROWSE)
+            if is_part and (route is None or route.name != call.name):
                 route = self._unlisted(call, route)
             if route is None:
                 raise self.unknown(call.name, call.caller)

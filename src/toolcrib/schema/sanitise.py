@@ -8,6 +8,7 @@ import msgspec
 from toolcrib.core.errors import InvalidName, InvalidSchema
 from toolcrib.core.names import TOOL_NAME_MAX, URI_MAX, is_tool_name
 from toolcrib.core.offers import NAMED_BY, OfferKind
+from toolcrib.core.skills import check_entry
 from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, nesting, refuse_oversize
 from toolcrib.schema.document import UnsafeSchema
 from toolcrib.schema.text import SUSPECT, clean_text, printable, unseen_characters
@@ -48,6 +49,8 @@ def sanitise_tool(shown: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str
 
 _ENTRY_BYTES = 64 * 1024
 """Of a resource, template or prompt; a larger definition is nobody's."""
+_SKILL_BYTES = 512 * 1024
+"""Of a skill, whose entry lists its files."""
 
 
 def sanitise_other(kind: OfferKind, shown: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
@@ -58,7 +61,10 @@ def sanitise_other(kind: OfferKind, shown: Mapping[str, Any]) -> tuple[Mapping[s
         raise InvalidName(f"A {kind} has no {named_by}.", hint="Its server has to give it one.")
     if len(name) > URI_MAX or clean_text(name) != name or any(char in name for char in "\n\r\t"):
         raise InvalidName(f"{name[:80]!a} cannot name a {kind}.", hint=f"At most {URI_MAX} visible characters.")
-    if len(msgspec.json.encode(shown)) > _ENTRY_BYTES or nesting(shown, MAX_DEPTH + 1) > MAX_DEPTH:
+    if kind is OfferKind.SKILL:
+        check_entry(shown)
+    most = _SKILL_BYTES if kind is OfferKind.SKILL else _ENTRY_BYTES
+    if len(msgspec.json.encode(shown)) > most or nesting(shown, MAX_DEPTH + 1) > MAX_DEPTH:
         raise InvalidName(f"The {kind} {name[:80]!a} has a definition that is too large.", hint="Say less of it.")
     notes: list[str] = []
     changes: dict[str, Any] = {}

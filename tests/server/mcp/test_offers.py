@@ -279,8 +279,9 @@ async def test_only_what_something_is_behind_is_announced():
 
     tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}  # for calls that take long, whatever is behind them
     assert few == {"tools": {"listChanged": True}, **tasks}
+    apps = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}  # one of its tools has one
     assert many == {
-        **tasks,
+        "extensions": {**tasks["extensions"], **apps},
         "tools": {"listChanged": True},
         "resources": {"listChanged": True, "subscribe": True},
         "prompts": {"listChanged": True},

@@ -22,6 +22,7 @@ METHODS = {
     RequestKind.GET: "prompts/get",
     RequestKind.COMPLETE: "completion/complete",
     RequestKind.TASK: "tasks",
+    RequestKind.BROWSE: "resources/directory/read",
 }
 TOOL_ERROR = "tool_error"
 """What the convention wants for a result that says ``isError``."""
@@ -77,7 +78,7 @@ def _named(subject: Subject) -> dict[str, str]:
             }
         case RequestKind.TASK:
             return {"gen_ai.tool.name": subject.name}
-        case RequestKind.READ:
+        case RequestKind.READ | RequestKind.BROWSE:
             return {"mcp.resource.uri": subject.name}
         case RequestKind.GET | RequestKind.COMPLETE:
             return {"gen_ai.prompt.name": subject.name}

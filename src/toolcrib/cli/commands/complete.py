@@ -30,12 +30,13 @@ Suggestion = tuple[str, str]
 
 TAKES_OFFER = {
     "call": ("tool",),
-    "show": ("tool", "resource", "template", "prompt"),
-    "why": ("tool", "resource", "template", "prompt"),
-    "diff": ("tool", "resource", "template", "prompt"),
-    "approve": ("tool", "resource", "template", "prompt"),
+    "show": ("tool", "resource", "template", "prompt", "skill"),
+    "why": ("tool", "resource", "template", "prompt", "skill"),
+    "diff": ("tool", "resource", "template", "prompt", "skill"),
+    "approve": ("tool", "resource", "template", "prompt", "skill"),
     "resources read": ("resource", "template"),
     "prompts get": ("prompt",),
+    "skills show": ("skill",),
 }
 """Commands, and the kinds of what they take the name of."""
 TAKES_ARGUMENTS = ("call", "prompts get")
@@ -43,7 +44,7 @@ TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refr
 TAKES_CLIENT = ("import", "connect", "disconnect")
 VALUES = {
     "--expose": ("all", "search", "auto"),
-    "--kind": ("tool", "resource", "template", "prompt", "all"),
+    "--kind": ("tool", "resource", "template", "prompt", "skill", "all"),
     "--format": ("mcpServers", "vscode", "codex"),
     "--log-level": ("debug", "info", "warning", "error"),
     "--log-format": ("text", "json"),

@@ -28,6 +28,7 @@ _MEANT = {
     "resource": (OfferKind.RESOURCE, OfferKind.TEMPLATE),
     "template": (OfferKind.TEMPLATE,),
     "prompt": (OfferKind.PROMPT,),
+    "skill": (OfferKind.SKILL,),
     "all": tuple(OfferKind),
 }
 KINDS = tuple(_MEANT)
@@ -86,8 +87,9 @@ def _say_more(console: Console, window: ProfileView, options: Options) -> None:
     """Say that there is more than tools, to somebody who listed these."""
     others = [route for route in window.catalog.others.values() if options.server in (None, route.server)]
     if options.kind == "tool" and others:
-        prompts = sum(route.offer.kind is OfferKind.PROMPT for route in others)
-        counts = {"resource": len(others) - prompts, "prompt": prompts}
+        kinds = {"prompt": OfferKind.PROMPT, "skill": OfferKind.SKILL}
+        found = {word: sum(route.offer.kind is kind for route in others) for word, kind in kinds.items()}
+        counts = {"resource": len(others) - sum(found.values()), **found}
         told = " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items() if count)
         console.say(f"There are {told} besides: toolcrib ls --kind all", "dim")
 

@@ -56,12 +56,14 @@ LISTS: Mapping[str, OfferKind] = {
     "resources/list": OfferKind.RESOURCE,
     "resources/templates/list": OfferKind.TEMPLATE,
     "prompts/list": OfferKind.PROMPT,
+    "skills/list": OfferKind.SKILL,
 }
 _LISTED_AS = {
     OfferKind.TOOL: b"tools",
     OfferKind.RESOURCE: b"resources",
     OfferKind.TEMPLATE: b"resourceTemplates",
     OfferKind.PROMPT: b"prompts",
+    OfferKind.SKILL: b"skills",
 }
 
 

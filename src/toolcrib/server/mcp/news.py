@@ -22,6 +22,7 @@ LIST_CHANGED: Mapping[OfferKind, str] = {
     OfferKind.RESOURCE: "notifications/resources/list_changed",
     OfferKind.TEMPLATE: "notifications/resources/list_changed",
     OfferKind.PROMPT: "notifications/prompts/list_changed",
+    OfferKind.SKILL: "notifications/resources/list_changed",
 }
 UPDATED = "notifications/resources/updated"
 TASK_CHANGED = "notifications/tasks"

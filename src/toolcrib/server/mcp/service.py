@@ -1,17 +1,17 @@
 """The answers MCP clients get, whichever way they came in."""
 
-from collections.abc import Awaitable, Container, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolcrib.catalog.catalog import Catalog
-from toolcrib.core.access import LOCAL_USER, Caller, Decision, Grants, decided_by
-from toolcrib.core.offers import OfferKind, RequestKind
+from toolcrib.core.access import LOCAL_USER, Caller, Grants
+from toolcrib.core.offers import OfferKind, RequestKind, offer_key
 from toolcrib.core.requests import BackChannel, Result
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import ClientChannel
+from toolcrib.server.mcp.greeting import announced, is_announced, join_instructions, speaks_apps
 from toolcrib.server.mcp.listings import LISTS, Listings, OfferListing, is_visible
 from toolcrib.server.mcp.news import ClientNews, NewsClient
 from toolcrib.server.mcp.outcomes import Asked, Method, as_not_found, encode_outcome, raise_rpc, told
@@ -35,17 +35,6 @@ from toolcrib.wire.results import sign, stamp_modern
 
 SIGNED = frozenset({*LISTS, "server/discover"})
 """What says by itself who answers."""
-_ANNOUNCED_AS = {
-    OfferKind.RESOURCE: "resources",
-    OfferKind.TEMPLATE: "resources",
-    OfferKind.PROMPT: "prompts",
-}
-
-
-def speaks_apps(asker: Asker) -> bool:
-    """Whether a client shows apps itself: then it knows which tools are not for the model."""
-    extensions = asker.capabilities.get("extensions")
-    return isinstance(extensions, Mapping) and "io.modelcontextprotocol/ui" in extensions
 
 
 CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
@@ -85,6 +74,8 @@ class McpService:
             **dict.fromkeys(LISTS, self._list),
             "resources/read": self._read,
             "prompts/get": self._get,
+            "skills/get": self._get_skill,
+            "resources/directory/read": self._browse,
             "completion/complete": self._complete,
         }
         self._modern: Mapping[str, Method] = {**both, **self.tasks.modern, "server/discover": self._discover}
@@ -184,7 +175,8 @@ class McpService:
         await self.front.current()
         cursor = "" if asked.params.get("cursor") is None else asked.params["cursor"]
         asker, grants, kind = asked.asker, asked.caller.grants, LISTS[asked.method]
-        if asker.is_modern and kind in _ANNOUNCED_AS and _ANNOUNCED_AS[kind] not in self._capabilities():
+        is_strict = asker.is_modern or kind is OfferKind.SKILL  # no client of the handshake era tries these unasked
+        if is_strict and not is_announced(kind, self._capabilities()):
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")  # what is not announced is not there
         is_tools = kind is OfferKind.TOOL
         listing = self._tools(asker, grants) if is_tools else self._whole.of_kind(self.front.catalog, grants, kind)
@@ -240,6 +232,20 @@ class McpService:
             raise RpcError(INVALID_PARAMS, "prompts/get: arguments must be an object.")
         return await self._answer(asked, name, arguments or {}, RequestKind.GET)
 
+    async def _get_skill(self, asked: Asked) -> bytes:
+        uri = _uri_of(asked)
+        catalog = await self.front.current()
+        route = catalog.others.get(offer_key(OfferKind.SKILL, self.front.crib.resource_name(uri)))
+        if route is None or not is_visible(route, asked.caller.grants):
+            raise RpcError(INVALID_PARAMS, f"There is no skill {uri[:200]!r}.", {"uri": uri})
+        raw = encode({"skill": route.to_mcp()})
+        return stamp_modern(messages.uncached(raw), "") if asked.asker.is_modern else raw
+
+    async def _browse(self, asked: Asked) -> bytes:
+        uri, cursor = _uri_of(asked), asked.params.get("cursor")
+        arguments = {"cursor": cursor} if isinstance(cursor, str) else {}
+        return await self._answer(asked, self.front.crib.resource_name(uri), arguments, RequestKind.BROWSE)
+
     async def _complete(self, asked: Asked) -> bytes:
         ref, given = asked.params.get("ref"), asked.params.get("argument")
         if not isinstance(ref, Mapping) or not isinstance(given, Mapping):
@@ -266,7 +272,7 @@ class McpService:
         raw = encode(result.mcp) if result.raw is None else result.raw
         if not asked.asker.is_modern:
             return raw
-        is_final = kind is RequestKind.READ and result.result_type != "input_required"
+        is_final = kind in (RequestKind.READ, RequestKind.BROWSE) and result.result_type != "input_required"
         return stamp_modern(messages.uncached(raw) if is_final else raw, result.result_type)
 
     def declared_headers(self, name: str, caller: Caller) -> http.ParamHeaders:
@@ -292,36 +298,6 @@ def _client_of(asked: Asked) -> NewsClient:
     if client is None:
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")
     return client
-
-
-INSTRUCTIONS_EACH, INSTRUCTIONS_MAX = 2_000, 8_000
-"""Characters of one server's instructions, and of all: a model reads them with every request."""
-
-
-def join_instructions(own: str, texts: Mapping[str, str], *, is_alone: bool) -> str:
-    """What servers say of their own use, under their names and shortened; that of a single one as it is."""
-    if is_alone and not own:
-        return next(iter(texts.values()), "")
-    parts, left = [own] if own else [], INSTRUCTIONS_MAX
-    for name, text in sorted(texts.items()):
-        shown = text if len(text) <= min(INSTRUCTIONS_EACH, left) else f"{text[: min(INSTRUCTIONS_EACH, left)]} … [cut]"
-        if left > 0:
-            parts.append(f"## {name}\nHow the server {name!r} says its tools are used:\n{shown}")
-        left -= len(shown)
-    return "\n\n".join(parts)
-
-
-def announced(catalog: Catalog, features: Container[str], *, is_whole: bool) -> dict[str, Any]:
-    """The capabilities: only what something is behind; while a server is still unknown, what could be."""
-    denied = Decision.DENIED
-    kinds = {route.offer.kind for route in catalog.others.values() if decided_by(route.policy) is not denied}
-    found: dict[str, Any] = {"tools": {"listChanged": True}}
-    if not is_whole or kinds & {OfferKind.RESOURCE, OfferKind.TEMPLATE}:
-        can_subscribe = not is_whole or "subscribe" in features
-        found["resources"] = {"listChanged": True} | ({"subscribe": True} if can_subscribe else {})
-    if not is_whole or OfferKind.PROMPT in kinds:
-        found["prompts"] = {"listChanged": True}
-    return found | {name: {} for name in ("completions", "logging") if not is_whole or name in features}
 
 
 def refuse(request_id: RequestId | None, error: RpcError, asker: Asker | None) -> tuple[bytes, int]:

@@ -188,6 +188,15 @@ async def _list_prompts(visit: PageRequest) -> HttpAnswer:
     return json_answer(await _offers(visit, OfferKind.PROMPT))
 
 
+@OFFERS.route(
+    "GET",
+    "/skills",
+    About("List the skills", OfferList, "As for resources.", params=(OFFERS_FOR, OF_SERVER), is_open=True),
+)
+async def _list_skills(visit: PageRequest) -> HttpAnswer:
+    return json_answer(await _offers(visit, OfferKind.SKILL))
+
+
 async def _offers(visit: PageRequest, *kinds: OfferKind) -> OfferList:
     server, view, query = visit.query.get("server"), visit.view, visit.query.get("query", "").strip()
     found = [route for kind in kinds for route in view.offers(kind) if server in (None, route.server or NATIVE)]
@@ -215,6 +224,22 @@ async def _show_resource(visit: PageRequest) -> HttpAnswer:
 @OFFERS.route("GET", "/prompts/{name}", About("Show one prompt", OfferDetail, problems=(404,), is_open=True))
 async def _show_prompt(visit: PageRequest) -> HttpAnswer:
     return _one_offer(visit, "prompt", OfferKind.PROMPT)
+
+
+@OFFERS.route(
+    "GET",
+    "/skills/{name}",
+    About(
+        "Show one skill",
+        OfferDetail,
+        "By its name or the URI of its `SKILL.md`, written in one piece: every `/` as `%2F`. Its files are read as"
+        " resources, and given out only if they are what the skill says.",
+        problems=(404,),
+        is_open=True,
+    ),
+)
+async def _show_skill(visit: PageRequest) -> HttpAnswer:
+    return _one_offer(visit, "skill", OfferKind.SKILL)
 
 
 def _one_offer(visit: PageRequest, what: str, *kinds: OfferKind) -> HttpAnswer:

@@ -1,7 +1,7 @@
-"""What an MCP server offers, asked page by page: tools, resources, resource templates, prompts; each made harmless."""
+"""What an MCP server offers, asked page by page, of every kind; each entry made harmless."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ class _Page(msgspec.Struct):
     resources: list[Raw] | None = None
     resource_templates: list[Raw] | None = msgspec.field(default=None, name="resourceTemplates")
     prompts: list[Raw] | None = None
+    skills: list[Raw] | None = None
     next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
     ttl_ms: float | None = msgspec.field(default=None, name="ttlMs")
 
@@ -43,12 +44,14 @@ METHODS: Mapping[OfferKind, str] = {
     OfferKind.RESOURCE: "resources/list",
     OfferKind.TEMPLATE: "resources/templates/list",
     OfferKind.PROMPT: "prompts/list",
+    OfferKind.SKILL: "skills/list",
 }
 _CAPABILITY = {
     OfferKind.TOOL: "tools",
     OfferKind.RESOURCE: "resources",
     OfferKind.TEMPLATE: "resources",
     OfferKind.PROMPT: "prompts",
+    OfferKind.SKILL: "skills",
 }
 
 Ask = Callable[[str, str | None], Awaitable[Raw]]
@@ -84,7 +87,9 @@ class OfferLister:
 
     async def ask(self, agreement: Agreement) -> Listing:
         """All that the server says it has; one bad entry costs only itself, and a list that fails only its kind."""
-        said = agreement.capabilities or dict.fromkeys(_CAPABILITY.values())  # one that says nothing is asked for all
+        said: Collection[str] = {*agreement.capabilities, *agreement.features}
+        if not agreement.capabilities:  # one that says nothing is asked for all but extensions
+            said = [name for name in _CAPABILITY.values() if name != "skills"]
         kinds = [kind for kind in OfferKind if kind is OfferKind.TOOL or _CAPABILITY[kind] in said]
         parts = await asyncio.gather(*(self._of_kind(kind, agreement) for kind in kinds))
         tools, *others = parts
@@ -188,6 +193,8 @@ def _entries(page: _Page, kind: OfferKind) -> list[Raw]:
             found = page.resource_templates
         case OfferKind.PROMPT:
             found = page.prompts
+        case OfferKind.SKILL:
+            found = page.skills
     return found or []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from toolcrib.core import skills
 from toolcrib.core.errors import ProtocolError, RemoteError
 from toolcrib.core.kinds import EraChoice
 from toolcrib.core.long_work import declares_tasks
@@ -36,13 +37,17 @@ class Agreement:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the server can do besides its offers: ``completions``, ``logging``, ``subscribe``, ``tasks``."""
+        """What the server can do besides its offers: ``completions``, ``logging``, ``subscribe``, ``tasks``, ``skills``
+        and ``directories`` of them."""
+        extensions = _object(self.capabilities.get("extensions"))
         can_subscribe = _object(self.capabilities.get("resources")).get("subscribe") is True
         has = {
             "completions": "completions" in self.capabilities,
             "logging": "logging" in self.capabilities,
             "subscribe": can_subscribe,
             "tasks": self._knows_tasks,
+            "skills": skills.EXTENSION in extensions,
+            "directories": _object(extensions.get(skills.EXTENSION)).get("directoryRead") is True,
         }
         return tuple(name for name, is_there in has.items() if is_there)
 

@@ -36,6 +36,7 @@ METHODS: Mapping[RequestKind, str] = {
     RequestKind.GET: "prompts/get",
     RequestKind.COMPLETE: "completion/complete",
     RequestKind.TASK: "tasks",
+    RequestKind.BROWSE: "resources/directory/read",
 }
 
 
@@ -355,7 +356,7 @@ class McpSource:
             more = self._tasks.wish(call, more)
         if call.kind is not RequestKind.CALL:
             method, params = METHODS[call.kind], self._other_params(call, request_id, more, version)
-            named = "" if call.kind is RequestKind.COMPLETE else call.target
+            named = call.target if call.kind in (RequestKind.READ, RequestKind.GET) else ""
             channel = self._asking.around(call)
             question = ServerRequest(request_id, method, params, named, (), channel, version, call.caller)
             return self._put(lane, link, question, call)
@@ -385,8 +386,8 @@ class McpSource:
         meta = self._meta_of(call, request_id, version)
         params: dict[str, Any] = {**more, "_meta": meta} if meta else {**more}
         match call.kind:
-            case RequestKind.READ:
-                params["uri"] = call.target
+            case RequestKind.READ | RequestKind.BROWSE:
+                params |= {**call.arguments, "uri": call.target}
             case RequestKind.GET:
                 params |= {"name": call.target} | ({"arguments": call.arguments} if call.arguments else {})
             case _:

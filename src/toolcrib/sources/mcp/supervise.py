@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from toolcrib.config.model import RELAYABLE
 from toolcrib.core import events
 from toolcrib.core.errors import InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -365,7 +366,8 @@ class Supervisor:
         self.comeback.note_connected()
         self.remembered = agreement.version
         state.log_level = ""
-        may_ask = self._offer.capabilities and not eras.is_modern(agreement.version)  # some ask on the standing stream
+        asks = any(name in RELAYABLE for name in self._offer.capabilities)
+        may_ask = asks and not eras.is_modern(agreement.version)  # some ask on the standing stream
         if agreement.tells_of_changes or may_ask or self._watched:
             link.listen(listen_params(self._offer, agreement, self._watched))
         if self._watched:
