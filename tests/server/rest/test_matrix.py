@@ -31,6 +31,8 @@ MATRIX = {
     ("POST", "/resources/read"): "+++++",
     ("GET", "/prompts"): "+++++",
     ("GET", "/prompts/{name}"): "+++++",
+    ("GET", "/skills"): "+++++",
+    ("GET", "/skills/{name}"): "+++++",
     ("POST", "/prompts/{name}/get"): "+-+-+",  # who may not know of all hears no more of one that is not there
     ("GET", "/servers"): "?++++",
     ("GET", "/servers/{name}"): "?++++",
