@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,23 @@ async def test_the_end_of_a_session_ends_what_only_it_used(kind, tmp_path):
         assert await recalled(crib, ANN, BEN) == ["nothing", "ben"]
         lanes = crib.shelves["srv"].source.status().lanes
         assert sorted(lane.caller for lane in lanes) == ["ann", "ben"]
+
+
+async def test_a_restart_and_a_change_concern_every_lane(tmp_path):
+    """No process of before is left."""
+    async with remembering("stdio", tmp_path / "diary", share="session") as crib:
+        for caller in (ANN, BEN):
+            await tell(crib, caller, caller.id)
+        await crib.servers.restart("srv")
+        restarted = await recalled(crib, ANN, BEN)
+        await tell(crib, ANN, "again")
+        server = crib.shelves["srv"].config
+        await crib.servers.apply({"srv": replace(server, share="user")})
+
+        assert restarted == ["nothing"] * 2
+        assert await recalled(crib, ANN, ANN_TOO) == ["nothing"] * 2
+        assert [lane.caller for lane in crib.shelves["srv"].source.status().lanes] == ["ann"]
+    assert [pid for pid in (tmp_path / "diary").read_text().split() if Path("/proc", pid).exists()] == []
 
 
 async def test_a_process_that_dies_takes_nobody_elses_along(tmp_path):

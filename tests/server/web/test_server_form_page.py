@@ -160,3 +160,19 @@ def test_what_is_changed_is_written_down(tiny):
     assert [(entry["server"], entry["decision"]) for entry in found if entry["event"] == "server"] == [
         ("tiny", "disabled")
     ]
+
+
+def test_who_shares_a_server_is_chosen_and_shown(tiny):
+    """A form that does not ask for it changes nothing of it."""
+    where = {"kind": "url", "url": "http://127.0.0.1:9/mcp"}
+    with opened(tiny) as visitor:
+        visitor.post("/servers/add", name="remote", share="user", **where)
+        page = visitor.get("/servers/remote").text
+        form = visitor.get("/servers/remote/edit").text
+        visitor.post("/servers/remote/edit", description="More.", **where)
+        kept = servers(tiny)["remote"]["share"]
+        visitor.post("/servers/remote/edit", share="", **where)
+
+    assert "the sessions of one caller: configured" in page
+    assert "<option selected>user</option>" in form
+    assert (kept, "share" in servers(tiny)["remote"]) == ("user", False)

@@ -9,7 +9,7 @@ from toolcrib.config.edit import replace_server
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.secrets import MASK, shown_args, shown_entry, shown_url
 from toolcrib.core.errors import ConfigError, ToolcribError
-from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy, Share
 from toolcrib.core.names import check_server_name
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.project.project import Project, file_of
@@ -55,7 +55,7 @@ def read_new(fields: Mapping[str, str]) -> ServerConfig:
 def read_changed(fields: Mapping[str, str], before: ServerConfig, *, is_command: bool) -> ServerConfig:
     """The server with what a form says of it."""
     server = replace(before, description=fields.get("description", "").strip(), policy=_policy(fields))
-    server = replace(server, call_timeout_s=_seconds(fields, before))
+    server = replace(server, call_timeout_s=_seconds(fields, before), share=_share(fields, before))
     if is_command:
         command, *args = _command(fields.get("command", ""), before)
         env = _pairs(fields, "env", before.env)
@@ -121,6 +121,11 @@ def _policy(fields: Mapping[str, str]) -> Policy | None:
 def _isolation(fields: Mapping[str, str]) -> IsolationChoice | Literal[""]:
     chosen = fields.get("isolation", "")
     return AUTO if chosen == AUTO else next((level for level in IsolationLevel if level == chosen), "")
+
+
+def _share(fields: Mapping[str, str], before: ServerConfig) -> Share | Literal["", "auto"]:
+    chosen = fields.get("share", before.share)
+    return next((share for share in Share if share == chosen), "")
 
 
 def _seconds(fields: Mapping[str, str], before: ServerConfig) -> float:
@@ -215,12 +220,13 @@ def _common(visit: PageRequest) -> dict[str, Any]:
         "may_run": may_run(visit),
         "policies": tuple(Policy),
         "isolations": (AUTO, *IsolationLevel),
+        "shares": tuple(Share),
         "problem": "",
     }
 
 
 def _add_values(visit: PageRequest, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    names = ("name", "command", "url", "cwd", "description", "policy", "isolation", "timeout")
+    names = ("name", "command", "url", "cwd", "description", "policy", "isolation", "share", "timeout")
     return _common(visit) | {
         "kind": kind if kind in KINDS else "url",
         "fields": {name: fields.get(name, "") for name in names},
@@ -239,6 +245,7 @@ def _edit_values(visit: PageRequest, server: ServerConfig) -> dict[str, Any]:
         "description": server.description,
         "policy": server.policy or "",
         "isolation": server.isolation,
+        "share": server.share,
         "timeout": f"{server.call_timeout_s:g}" if server.call_timeout_s != default else "",
     }
     return _common(visit) | {
