@@ -148,7 +148,7 @@ def _missing(shelf: ServerShelf) -> Missing:
     reason = barred_words(shelf) if shelf.barred else shelf.source.status().error or shelf.record.error
     if not reason:
         reason = (
-            "It has not answered yet."
+            "It is starting, and has not answered yet."
             if status is DiscoveryStatus.DISCOVERING
             else "It has not been asked for its tools yet."
         )

@@ -270,6 +270,28 @@ async def test_the_standing_stream_tells_of_changed_tools():
         assert await stream.event() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
+async def test_a_client_without_a_stream_is_told_of_a_changed_list_with_its_next_answer():
+    """Once, and only of lists it has read; not if it has read the list again since."""
+    late = FakeSource("late", ["work"])
+    late.listing.hold()
+    async with client_of(late, tools=[add]) as client:
+        await client.hello()
+        first = (await (await client.ask(1, "tools/list")).json())["result"]
+        late.listing.release()
+        await client.made.crib.refresh()
+        called = await client.ask(2, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+        events = [await called.event(), await called.event(), await called.event()]
+        again = await client.ask(3, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+        client.made.native.unregister("add")
+        listed = await client.ask(4, "tools/list")
+
+        assert [one["server"] for one in first["_meta"]["toolcrib/missing"]] == ["late"]
+        assert events[0] == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        assert (events[1]["id"], events[2]) == (2, None)
+        assert [answer.headers["content-type"] for answer in (again, listed)] == ["application/json"] * 2
+        assert [tool["name"] for tool in (await listed.json())["result"]["tools"]] == ["late__work"]
+
+
 async def test_a_second_standing_stream_takes_the_place_of_the_first():
     """A client that comes back need not wait until its lost connection is noticed."""
     async with client_of(tools=[add]) as client:

@@ -146,7 +146,10 @@ async def test_a_list_that_lacks_a_server_says_so_until_it_is_there(asker):
         third = await missing(mcp, EVERYTHING, asker)
 
     gone = {"server": "down", "status": "failed", "reason": "Its program is gone."}
-    assert first == [gone, {"server": "slow", "status": "discovering", "reason": "It has not answered yet."}]
+    assert first == [
+        gone,
+        {"server": "slow", "status": "discovering", "reason": "It is starting, and has not answered yet."},
+    ]
     assert second == [gone]
     assert third is None
 

@@ -437,7 +437,8 @@ class HttpDoor:
 
     def _tell_changed(self) -> None:
         notices = self._changes.take()
-        for stream in (*self._sessions.streams(), *self._subscriptions):
+        self._sessions.tell_changed(notices)
+        for stream in self._subscriptions:
             stream.tell_changed(notices)
 
     def _ping(self) -> None:

@@ -24,6 +24,12 @@ LIST_CHANGED: Mapping[OfferKind, str] = {
     OfferKind.PROMPT: "notifications/prompts/list_changed",
     OfferKind.SKILL: "notifications/resources/list_changed",
 }
+LIST_NEWS: Mapping[str, str] = {
+    "tools/list": LIST_CHANGED[OfferKind.TOOL],
+    "resources/list": LIST_CHANGED[OfferKind.RESOURCE],
+    "prompts/list": LIST_CHANGED[OfferKind.PROMPT],
+}
+"""The notice that a list changed."""
 UPDATED = "notifications/resources/updated"
 TASK_CHANGED = "notifications/tasks"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -60,6 +66,9 @@ class NewsClient(Protocol):
     """A client with a connection, or a session, that notices can be sent to at any time."""
 
     news: "ClientNews | None"
+
+    def note_listed(self, method: str) -> None:
+        """It reads a list."""
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notice, now or as soon as the client reads."""

@@ -10,7 +10,7 @@ from toolcrib.server.mcp.parking import Parked, ParkingLot
 from toolcrib.server.mcp.sessions import McpSession
 from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
 from toolcrib.wire.http import PING, encode_event
-from toolcrib.wire.jsonrpc import INVALID_REQUEST, Inbound, RpcError, encode_error
+from toolcrib.wire.jsonrpc import INVALID_REQUEST, Inbound, RpcError, encode, encode_error, encode_notification
 
 
 class HttpReply(ClientChannel):
@@ -75,11 +75,18 @@ class HttpReply(ClientChannel):
     def finish(self, body: bytes, status: int) -> None:
         """Answer the request."""
         exchange = self._exchange
+        if self.session is not None and self.session.owed:
+            self._pay(self.session)
         if exchange.is_open:
             exchange.answer(status, body)
         elif exchange.streaming:
             exchange.write(encode_event(body))
             exchange.end()
+
+    def _pay(self, session: McpSession) -> None:
+        """Tell a client without a standing stream what it does not know yet, before its answer."""
+        for method, params in session.settle():
+            self.send(encode_notification(method, encode(params)))
 
     @property
     def is_running(self) -> bool:
@@ -113,6 +120,9 @@ class PlainReply(HttpReply):
 
     def _stream(self) -> bool:
         return False
+
+    def _pay(self, session: McpSession) -> None:
+        """Here is no place for more than the result."""
 
 
 JSON = b"application/json"

@@ -173,6 +173,8 @@ class McpService:
 
     async def _list(self, asked: Asked) -> bytes:
         await self.front.current()
+        if isinstance(asked.channel, ClientChannel) and asked.channel.client is not None:
+            asked.channel.client.note_listed(asked.method)
         cursor = "" if asked.params.get("cursor") is None else asked.params["cursor"]
         asker, grants, kind = asked.asker, asked.caller.grants, LISTS[asked.method]
         is_strict = asker.is_modern or kind is OfferKind.SKILL  # no client of the handshake era tries these unasked

@@ -11,7 +11,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.coordination import IDLE_S, session_key
 from toolcrib.core.events import Stay
 from toolcrib.server.mcp.channel import Questions
-from toolcrib.server.mcp.news import OWED_MAX, ClientNews, StandingStream
+from toolcrib.server.mcp.news import LIST_NEWS, OWED_MAX, ClientNews, StandingStream
 from toolcrib.transports.http.server import Exchange
 from toolcrib.wire.jsonrpc import RequestId
 from toolcrib.wire.messages import Asker
@@ -24,7 +24,7 @@ class McpSession:
     """One client between ``initialize`` and DELETE."""
 
     __slots__ = (
-        "_owed",
+        "_read",
         "_speaker",
         "asker",
         "caller",
@@ -34,6 +34,7 @@ class McpSession:
         "last_used",
         "news",
         "opened",
+        "owed",
         "questions",
         "running",
         "stream",
@@ -55,14 +56,33 @@ class McpSession:
         """Of a client of HTTP+SSE: what its stream, and so all that it is answered, is written to."""
         self.news: ClientNews | None = None
         """What the client subscribed to."""
-        self._owed: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self.owed: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        """What it was not told yet, because there was no stream."""
+        self._read: set[str] = set()
+        """The notices that are of lists it has read."""
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notice; a client without a stream gets each once, when it opens one."""
+        """Send a notice; a client without a stream gets each once, when it opens one or with its next answer."""
         if self.stream is not None:
             self.stream.tell(method, params)
-        elif len(self._owed) < OWED_MAX:
-            self._owed[f"{method} {params.get('uri', '')}"] = method, params
+        elif len(self.owed) < OWED_MAX:
+            self.owed[f"{method} {params.get('uri', '')}"] = method, params
+
+    def note_listed(self, method: str) -> None:
+        """The client reads a list: from now on it shall hear that it changed."""
+        news = LIST_NEWS.get(method, "")
+        self._read.add(news)
+        self.owed.pop(f"{news} ", None)
+
+    def tell_changed(self, method: str) -> None:
+        """Tell of a changed list; who has no stream, and never read the list, need not know."""
+        if self.stream is not None or method in self._read:
+            self.tell(method, {})
+
+    def settle(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """What the client is told with its next answer."""
+        owed, self.owed = self.owed, {}
+        return list(owed.values())
 
     def send(self, message: bytes) -> None:
         """Send a message on the standing stream, if there is one."""
@@ -84,7 +104,7 @@ class McpSession:
         """Take a new standing stream; the one before it ends."""
         self.end_stream()
         self.stream = stream
-        owed, self._owed = self._owed, {}
+        owed, self.owed = self.owed, {}
         for method, params in owed.values():
             stream.tell(method, params)
 
@@ -187,6 +207,12 @@ class McpSessions:
     def stays(self) -> list[Stay]:
         """All sessions for display, under other ids: the real ones are credentials."""
         return [_stay(session, self._clock(), partial(self._dismiss, session)) for session in self._by_id.values()]
+
+    def tell_changed(self, notices: list[str]) -> None:
+        """Tell all of changed lists, those without a stream at their next chance."""
+        for session in self._by_id.values():
+            for method in notices:
+                session.tell_changed(method)
 
     def streams(self) -> list[StandingStream]:
         """The standing streams of all sessions."""

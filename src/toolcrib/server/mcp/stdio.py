@@ -250,6 +250,9 @@ class StdioDoor(asyncio.Protocol):
         if subscription is not None:
             subscription[1].close()
 
+    def note_listed(self, method: str) -> None:
+        """Here every client is told of every change."""
+
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notice; a client that is far behind gets each once, when it reads again."""
         notice = encode_notification(method, encode(params))
