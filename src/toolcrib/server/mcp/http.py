@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.events import Stay
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.mcp import news, replies, service
@@ -18,7 +17,7 @@ from toolcrib.server.mcp.batch import is_batch, take_batch
 from toolcrib.server.mcp.channel import task_maker
 from toolcrib.server.mcp.news import ClientNews, ListChanges, StandingStream
 from toolcrib.server.mcp.replies import HttpReply, PlainReply
-from toolcrib.server.mcp.roaming import Home
+from toolcrib.server.mcp.roaming import GoOn, Home, Lookups, tell_failure
 from toolcrib.server.mcp.service import McpService
 from toolcrib.server.mcp.sessions import Listener, McpSession, McpSessions
 from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
@@ -35,100 +34,6 @@ from toolcrib.wire.jsonrpc import (
     encode_result,
 )
 from toolcrib.wire.messages import Asker
-
-GoOn = Callable[[McpSession], None]
-
-
-class Lookups:
-    """Answers for one address."""
-
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self._tasks = TaskScope(_told)
-
-    def _spawn(self, work: Coroutine[Any, Any, None], exchange: Exchange, name: str) -> None:
-        self._tasks.spawn(_unless_away(work, exchange), name)
-
-    def welcome(self, session: McpSession, body: bytes, exchange: Exchange) -> None:
-        """Tell a client of its session when every replica can find it."""
-        headers = ((http.SESSION, session.id.encode()),)
-        self.note(session, exchange, lambda: exchange.answer(200, body, headers=headers))
-
-    def note(self, session: McpSession, exchange: Exchange, go_on: Callable[[], None]) -> None:
-        """Let every replica find a new session, then go on with it."""
-
-        async def work() -> None:
-            try:
-                await self.home.write(session)
-            except BaseException:
-                self.home.sessions.end(session)
-                raise
-            go_on()
-
-        self._spawn(work(), exchange, "mcp.session.open")
-
-    def pass_on(self, session_id: bytes, caller: Caller, request: HttpRequest) -> None:
-        """Hand a message to the replica that has the stream of its session."""
-
-        async def work() -> None:
-            if await self.home.pass_on(session_id.decode("latin-1"), caller, request.body):
-                request.exchange.answer(202, b"")
-            else:
-                replies.session_ended(request.exchange)
-
-        self._spawn(work(), request.exchange, "mcp.pass_on")
-
-    def adopt(self, session_id: bytes, caller: Caller, exchange: Exchange, go_on: GoOn) -> None:
-        """Go on with a session that another replica opened, if there is one."""
-
-        async def work() -> None:
-            session = await self.home.adopt(session_id.decode("latin-1"), caller)
-            if session is None:
-                replies.session_ended(exchange)
-                return
-            try:
-                go_on(session)
-            except RpcError as error:
-                exchange.answer(400, encode_error(None, error))
-
-        self._spawn(work(), exchange, "mcp.session.find")
-
-    def forward(self, session: McpSession, request: HttpRequest) -> None:
-        """Pass on what another replica may wait for."""
-
-        async def work() -> None:
-            await self.home.forward(session, request.body)
-            request.exchange.answer(202, b"")
-
-        self._spawn(work(), request.exchange, "mcp.forward")
-
-    def end(self, session_id: bytes, caller: Caller, exchange: Exchange) -> None:
-        """End a session everywhere."""
-
-        async def work() -> None:
-            replies.answer_delete(exchange, was_there=await self.home.end(session_id.decode("latin-1"), caller))
-
-        self._spawn(work(), exchange, "mcp.session.end")
-
-    async def close(self) -> None:
-        """Look no more."""
-        await self._tasks.close()
-
-
-async def _unless_away(work: Coroutine[Any, Any, None], exchange: Exchange) -> None:
-    try:
-        await work
-    except (CoordinationUnavailable, StoreUnavailable):
-        replies.sessions_away(exchange)
-    except Exception:  # the edge of the door: whatever it is, the client gets an answer, and the log the rest
-        if not exchange.answered:
-            exchange.answer(500, service.internal_error(None))
-        raise
-
-
-def _told(name: str, error: BaseException) -> None:
-    sys.stderr.write(f"toolcrib: {name} failed: {error!r}\n")
-
 
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
@@ -168,7 +73,7 @@ class HttpDoor:
         if home is not None:
             home.host(self._sessions, self._hear, mcp.lot)
         self._subscriptions: dict[StandingStream, Listener] = {}
-        self._changes, self._tasks = ListChanges(mcp.front), TaskScope(_told)
+        self._changes, self._tasks = ListChanges(mcp.front), TaskScope(tell_failure)
         self._replies: set[HttpReply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
         self._stop_listening = mcp.front.on_change(self._tell_changed)

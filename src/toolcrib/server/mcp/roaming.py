@@ -6,10 +6,11 @@ cancellation) may come in anywhere; it is passed on to the one that waits for it
 
 import asyncio
 import itertools
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,10 +19,14 @@ from toolcrib.core.coordination import Coordination, SessionBook, SessionEntry, 
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
 from toolcrib.core.topic import Topic
+from toolcrib.server.mcp import replies
 from toolcrib.server.mcp.parked_elsewhere import ParkedElsewhere
 from toolcrib.server.mcp.parking import ParkingLot
+from toolcrib.server.mcp.service import internal_error
 from toolcrib.server.mcp.sessions import McpSession, McpSessions
-from toolcrib.wire.jsonrpc import Inbound, decode_inbound
+from toolcrib.transports.http.server import Exchange, HttpRequest
+from toolcrib.wire import http
+from toolcrib.wire.jsonrpc import Inbound, RpcError, decode_inbound, encode_error
 from toolcrib.wire.messages import Asker
 
 TOPIC = "sessions"
@@ -218,3 +223,98 @@ class Home:
             session.end_stream()
         else:
             self.on_message(decode_inbound(word.body), session)
+
+
+GoOn = Callable[[McpSession], None]
+
+
+class Lookups:
+    """Answers for one address."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._tasks = TaskScope(tell_failure)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], exchange: Exchange, name: str) -> None:
+        self._tasks.spawn(_unless_away(work, exchange), name)
+
+    def welcome(self, session: McpSession, body: bytes, exchange: Exchange) -> None:
+        """Tell a client of its session when every replica can find it."""
+        headers = ((http.SESSION, session.id.encode()),)
+        self.note(session, exchange, lambda: exchange.answer(200, body, headers=headers))
+
+    def note(self, session: McpSession, exchange: Exchange, go_on: Callable[[], None]) -> None:
+        """Let every replica find a new session, then go on with it."""
+
+        async def work() -> None:
+            try:
+                await self.home.write(session)
+            except BaseException:
+                self.home.sessions.end(session)
+                raise
+            go_on()
+
+        self._spawn(work(), exchange, "mcp.session.open")
+
+    def pass_on(self, session_id: bytes, caller: Caller, request: HttpRequest) -> None:
+        """Hand a message to the replica that has the stream of its session."""
+
+        async def work() -> None:
+            if await self.home.pass_on(session_id.decode("latin-1"), caller, request.body):
+                request.exchange.answer(202, b"")
+            else:
+                replies.session_ended(request.exchange)
+
+        self._spawn(work(), request.exchange, "mcp.pass_on")
+
+    def adopt(self, session_id: bytes, caller: Caller, exchange: Exchange, go_on: GoOn) -> None:
+        """Go on with a session that another replica opened, if there is one."""
+
+        async def work() -> None:
+            session = await self.home.adopt(session_id.decode("latin-1"), caller)
+            if session is None:
+                replies.session_ended(exchange)
+                return
+            try:
+                go_on(session)
+            except RpcError as error:
+                exchange.answer(400, encode_error(None, error))
+
+        self._spawn(work(), exchange, "mcp.session.find")
+
+    def forward(self, session: McpSession, request: HttpRequest) -> None:
+        """Pass on what another replica may wait for."""
+
+        async def work() -> None:
+            await self.home.forward(session, request.body)
+            request.exchange.answer(202, b"")
+
+        self._spawn(work(), request.exchange, "mcp.forward")
+
+    def end(self, session_id: bytes, caller: Caller, exchange: Exchange) -> None:
+        """End a session everywhere."""
+
+        async def work() -> None:
+            replies.answer_delete(exchange, was_there=await self.home.end(session_id.decode("latin-1"), caller))
+
+        self._spawn(work(), exchange, "mcp.session.end")
+
+    async def close(self) -> None:
+        """Look no more."""
+        await self._tasks.close()
+
+
+async def _unless_away(work: Coroutine[Any, Any, None], exchange: Exchange) -> None:
+    try:
+        await work
+    except (CoordinationUnavailable, StoreUnavailable):
+        replies.sessions_away(exchange)
+    except Exception:  # the edge of the door: whatever it is, the client gets an answer, and the log the rest
+        if not exchange.answered:
+            exchange.answer(500, internal_error(None))
+        raise
+
+
+def tell_failure(name: str, error: BaseException) -> None:
+    """Note that work in the background failed."""
+    sys.stderr.write(f"toolcrib: {name} failed: {error!r}\n")
