@@ -32,7 +32,10 @@ class Deputy:
         sample: Sample | None = None,
         sampling: Policy = Policy.ASK,
     ) -> None:
-        self._server, self._desk, self._roots = server, desk, roots
+        self._server, self._desk = server, desk
+        self._roots: Mapping[str, Any] = {"roots": [{"uri": uri} for uri in roots]}
+        self.standing: Mapping[str, Mapping[str, Any]] = {"roots/list": self._roots} if roots else {}
+        """What it answers whoever calls: the configured roots."""
         self._sample, self._decision = sample, decided_by(sampling)
         is_barred = sample is None or self._decision is Decision.DENIED
         can_sample: dict[str, Any] = {} if is_barred else {"sampling": {}}
@@ -47,7 +50,7 @@ class Deputy:
             case "sampling/createMessage":
                 return await self._have_answered(call, params)
             case "roots/list":
-                return {"roots": [{"uri": uri} for uri in self._roots]}
+                return self._roots
             case _:
                 raise NotImplementedHere(f"Nobody can answer {method!r}.")
 

@@ -204,6 +204,10 @@ class StandIn(Protocol):
     def capabilities(self) -> Mapping[str, Any]:
         """What it can be asked for, in MCP's words."""
 
+    @property
+    def standing(self) -> Mapping[str, Mapping[str, Any]]:
+        """What it answers to a method whoever calls, and if nobody does."""
+
     async def answer(self, call: Request, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The result of a question that was asked within ``call``."""
 

@@ -47,11 +47,15 @@ def answer(request: dict[str, Any], can_ask: bool) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    call_id, can_ask = None, False
+    call_id, can_ask, told = None, False, ""
     for line in sys.stdin:
         message = json.loads(line)
-        if message.get("id") == "ask":
-            said = json.dumps(message.get("result") or message.get("error"), sort_keys=True)
+        if message.get("method") == "notifications/initialized" and METHOD == "roots/list":
+            say({"id": "first", "method": METHOD})
+        elif message.get("id") == "first":
+            told = json.dumps(message.get("result"))
+        elif message.get("id") == "ask":
+            said = told or json.dumps(message.get("result") or message.get("error"), sort_keys=True)
             say({"id": call_id, "result": {"content": [{"type": "text", "text": said}]}})
         elif message.get("method") == "server/discover":
             say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})

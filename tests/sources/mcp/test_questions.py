@@ -20,6 +20,7 @@ class Somebody:
     """A stand-in that accepts every form."""
 
     capabilities: Mapping[str, Any] = {"elicitation": {"form": {}}, "roots": {}}
+    standing: Mapping[str, Mapping[str, Any]] = {"roots/list": {"roots": []}}
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -129,6 +130,15 @@ async def test_a_server_that_never_stops_asking_is_stopped():
 
     with pytest.raises(NotImplementedHere, match="more than 100 questions"):
         await asked.ask("roots/list", b"{}")
+
+
+def test_some_things_are_answered_while_there_is_no_call_to_ask_somebody_for():
+    """The configured roots, unless the server may not ask for them; nothing else."""
+    rule = AskingRule(stand_in=Somebody())
+
+    assert [rule.standing(method) for method in ("roots/list", "elicitation/create")] == [b'{"roots":[]}', None]
+    assert AskingRule(("elicitation",), Somebody()).standing("roots/list") is None
+    assert AskingRule().standing("roots/list") is None
 
 
 def test_what_client_and_stand_in_can_do_is_joined():

@@ -44,6 +44,12 @@ def _nothing() -> None:
     """The default listener: does nothing."""
 
 
+def _no_answer(method: str) -> bytes | None:
+    """The default: none."""
+    del method
+    return None
+
+
 def _drop(params: bytes) -> None:
     """The default listener: does nothing."""
 
@@ -85,6 +91,8 @@ class LinkEvents:
     """The server asked something, and nobody can tell which of several callers it means."""
     completed: Callable[[bytes], None] = _drop
     """What somebody was sent to an address for is done there."""
+    standing: Callable[[str], bytes | None] = _no_answer
+    """What is answered to a method while there is no call to ask somebody for; ``None``: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +282,8 @@ def whom_to_ask(message: Outbound, calls: Sequence[ServerRequest] | None, events
     if calls is None and method in NEEDS_CAPABILITY:
         events.asked_blindly()
         return encode_error(_id_of(message), RpcError(INTERNAL_ERROR, BLIND))
+    if not calls and (known := events.standing(method)) is not None:
+        return encode_result(_id_of(message), known)
     able = (call for call in reversed(calls or ()) if can_ask(call.channel, method))
     call = next(able, calls[-1] if calls else None)
     answer = answer_at_once(message, call.channel if call is not None else None)

@@ -88,6 +88,11 @@ class AskingRule:
         self._sent: dict[str, BackChannel] = {}
         """Who was sent to an address, by the id that the server tells of it with."""
 
+    def standing(self, method: str) -> bytes | None:
+        """What is answered while no call is under way: many servers ask for the roots as soon as they are started."""
+        known = None if self.stand_in is None else self.stand_in.standing.get(method)
+        return None if known is None or NEEDS_CAPABILITY.get(method) in self._barred else encode(known)
+
     def around(self, call: Request) -> "AskedChannel":
         """The way back of a call, as its server may use it."""
         return AskedChannel(call, self)

@@ -339,16 +339,9 @@ class Supervisor:
         return link
 
     def _link_events(self) -> LinkEvents:
-        return LinkEvents(
-            self.tell_changed,
-            self._lost,
-            self._noise,
-            self._settings.redactor,
-            self._updated,
-            self.is_of_one,
-            self._asked_blindly,
-            self._offer.asking.complete,
-        )
+        told = self.tell_changed, self._lost, self._noise, self._settings.redactor, self._updated
+        asking = self._offer.asking
+        return LinkEvents(*told, self.is_of_one, self._asked_blindly, asking.complete, asking.standing)
 
     async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
         """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
