@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import toolcrib
+from toolcrib.core.offers import OfferKind
 
 Json = dict[str, Any]
 
@@ -63,6 +64,16 @@ async def return_the_schema(crib: toolcrib.Crib) -> None:
     await call(crib, "json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
 
 
+async def load_the_skill(crib: toolcrib.Crib) -> None:
+    """Read what each skill begins with, and its other files only if that was what it should be."""
+    for skill in await crib.offers(OfferKind.SKILL):
+        first, *others = [one["uri"] for one in skill.extra["resources"]]
+        begun = await crib.read(first)
+        print(f"{first}: {begun!r}", file=sys.stderr)
+        for uri in others if begun.success else ():
+            await crib.read(uri)
+
+
 async def only_list(_crib: toolcrib.Crib) -> None:
     """The tools have been listed already."""
 
@@ -78,6 +89,7 @@ SCENARIOS: dict[str, Callable[[toolcrib.Crib], Awaitable[None]]] = {
     "http-invalid-tool-headers": call_every_tool,
     "json-schema-ref-no-deref": call_every_tool,
     "json-schema-2020-12-preservation": return_the_schema,
+    **{f"sep-2640-client-verify-{what}": load_the_skill for what in ("digest", "size", "frontmatter")},
 }
 
 

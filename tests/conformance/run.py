@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -83,10 +83,27 @@ def _gateway(home: Path, upstream: servers.Launch | servers.Remote) -> Iterator[
         yield url
 
 
+@contextlib.contextmanager
+def gateway_to_skills(home: Path) -> Iterator[str]:
+    """toolcrib in front of a server with skills, which no SDK can make yet."""
+    with _gateway(home, servers.Launch(sys.executable, (str(HERE.parent / "doubles" / "skills_server.py"),))) as url:
+        yield url
+
+
+EXTENSIONS: Mapping[str, Sequence[str]] = {
+    "skills": tuple(f"sep-2640-skills-{part}" for part in ("enumeration", "directory", "manifest")),
+    "toolcrib": tuple(
+        f"sep-2640-client-{part}" for part in ("no-prefetch", "verify-digest", "verify-size", "verify-frontmatter")
+    ),
+}
+"""Scenarios of extensions, which no revision requires, by the target they are run with."""
+
+
 TARGETS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "direct": direct,
     "http": gateway_over_http,
     "stdio": gateway_over_stdio,
+    "skills": gateway_to_skills,
 }
 
 
@@ -94,7 +111,8 @@ def run_server_leg(target: str, home: Path) -> Iterator[Outcome]:
     """Both revisions against one running target."""
     with TARGETS[target](home) as url:
         for revision in REVISIONS:
-            yield from run_suite(Run("server", target, revision), ["server", "--url", url], home)
+            run, argv = Run("server", target, revision), ["server", "--url", url]
+            yield from run_extensions(run, argv, home) if target in EXTENSIONS else run_suite(run, argv, home)
 
 
 def run_client_leg(home: Path) -> Iterator[Outcome]:
@@ -102,7 +120,19 @@ def run_client_leg(home: Path) -> Iterator[Outcome]:
     command = f"{sys.executable} {HERE / 'client.py'}"
     for revision in REVISIONS:
         argv = ["client", "--command", command, "--timeout", "60000"]
-        yield from run_suite(Run("client", "toolcrib", revision), argv, home)
+        run = Run("client", "toolcrib", revision)
+        yield from run_suite(run, argv, home)
+        yield from run_extensions(run, argv, home)
+
+
+def run_extensions(run: Run, argv: Sequence[str], home: Path) -> Iterator[Outcome]:
+    """The scenarios of extensions, one by one."""
+    for scenario in EXTENSIONS[run.target]:
+        chosen = [*argv, "--scenario", scenario, "--spec-version", run.revision, "--force"]
+        results = home / run.revision
+        suite = [str(install.node()), str(SUITE), *chosen, "--output-dir", str(results)]
+        subprocess.run(suite, cwd=home, env=homely(home), capture_output=True, text=True, check=False)
+        yield read_outcome(run, scenario, _checks_file(results, run, scenario))
 
 
 def run_suite(run: Run, argv: Sequence[str], home: Path) -> list[Outcome]:
@@ -166,7 +196,7 @@ def main() -> int:
     options = parser.parse_args()
     install.ensure(conformance=True)
     with tempfile.TemporaryDirectory() as scratch:
-        targets = [options.target] if options.target else ["http", "stdio"]
+        targets = [options.target] if options.target else ["http", "stdio", "skills"]
         leg = options.leg or ("server" if options.target else "")
         outcomes = list(run_legs(leg, targets, (options.results or Path(scratch)).resolve()))
     return report(outcomes, complete=not (options.leg or options.target))

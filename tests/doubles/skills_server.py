@@ -89,9 +89,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {**kept, "skills": [NOTES]} if params.get("cursor") else {**kept, "skills": [PDF], "nextCursor": "2"}
     if method == "skills/get":
         return {**kept, "skill": next(skill for skill in (PDF, NOTES) if skill["uri"] == uri)}
-    if method == "resources/directory/read" and uri == ROOT:
-        below = [{"uri": f"{ROOT}/SKILL.md", "mimeType": "text/markdown"},
-                 {"uri": f"{ROOT}/references", "mimeType": "inode/directory"}]  # fmt: skip
+    if method == "resources/directory/read" and uri in (ROOT, "skill://notes"):
+        below = [{"uri": f"{uri}/SKILL.md", "mimeType": "text/markdown"},
+                 {"uri": f"{uri}/references", "mimeType": "inode/directory"}]  # fmt: skip
         return {**kept, "resources": below}
     if method == "resources/directory/read" and uri == f"{ROOT}/references":
         many = [{"uri": f"{ROOT}/references/{number}.md", "name": str(number)} for number in range(1000)]
