@@ -146,6 +146,9 @@ class RequestContext(msgspec.Struct):
     """Whether it went to a process or session that not all callers share; set by the source."""
     progressed_at: float = 0.0
     """When it last told how far it is, by the event loop's clock; set by its source, zero before."""
+    is_long: Callable[[], None] | None = None
+    """To be called by its source when the server says that the answer comes later; set by whoever can have the caller
+    ask for the result later."""
     may_last_until: float = 0.0
     """By the event loop's clock: how long it may go on where only the usual limit would end it; set by whoever has its
     caller ask for the result later."""

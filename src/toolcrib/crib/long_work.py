@@ -45,11 +45,12 @@ class LongWork:
         """Whether the client was given a task."""
         self.may_go_out = True
         self.wanted = asyncio.get_running_loop().create_future()
-        """Done when it asks something that the client can only be asked by a task."""
+        """Done when it asks something that the client can only be asked by a task, or its server answers later."""
         self.message = ""
         self.task_id, self.caller = "", call.caller
         self.running: asyncio.Task[Result] | None = None
         self._call = replace(call, channel=WorkChannel(call.channel, self))
+        call.context.is_long = self._go_out
         self._until = 0.0
         self._ways, self._changed = ways, changed
         self._asked: dict[str, dict[str, Any]] = {}
@@ -64,7 +65,7 @@ class LongWork:
             if not self.is_out or result.error is not None or not result.asks_back:
                 return result
             call = self._ways.again(call, await self._round(result.mcp))
-            call.context.may_last_until = self._until
+            call.context.may_last_until, call.context.is_long = self._until, self._go_out
         return Result.failed(ProtocolError(f"The server of {call.name} asked back more than {ROUNDS_MAX} times."))
 
     def may_last(self, seconds: float) -> None:
@@ -90,14 +91,18 @@ class LongWork:
         self._asked[key] = {"method": method} if params is None else {"method": method, "params": params}
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers[key] = answer
-        if not self.wanted.done():
-            self.wanted.set_result(None)
+        self._go_out()
         self._changed(self)
         try:
             return await answer
         finally:
             del self._asked[key], self._answers[key]
             self._changed(self)
+
+    def _go_out(self) -> None:
+        """Have the client given a task now, if it has none."""
+        if not self.wanted.done():
+            self.wanted.set_result(None)
 
     def answer(self, answers: Mapping[str, Any]) -> None:
         """Take what the client says to what is asked right now; all else it says is of no use."""

@@ -464,6 +464,26 @@ async def test_a_call_that_asks_before_it_takes_long_becomes_a_task_at_once():
     assert (created["resultType"], created["status"]) == ("task", "input_required")
 
 
+@BOTH
+async def test_a_call_whose_server_answers_later_becomes_a_task_at_once(asker):
+    """Nobody waits to see whether it takes long: it does."""
+    source, go = FakeSource("srv", ["dig"]), asyncio.Event()
+
+    async def dig(call: Request) -> Result:
+        call.context.is_long()
+        await go.wait()
+        return Result(dict(DONE))
+
+    source.answers["dig"] = dig
+    async with opened(source, tasks=PATIENT) as made:
+        client = Client(made, asker)
+        task_id = await client.begin()
+        go.set()
+        ended = await client.until(task_id, "completed")
+
+    assert ended["status"] == "completed"
+
+
 async def test_a_result_that_asks_back_is_asked_by_a_task_that_was_given_out():
     """The call is made again with the answers, and the state that belongs to them."""
     source = slow()

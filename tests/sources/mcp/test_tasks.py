@@ -235,6 +235,27 @@ async def test_a_task_is_asked_for_where_the_tool_knows_such(support, more, sent
     assert Server(era=OLD, tools=(with_support(support),)).tasks.wish(call(), more) == sent
 
 
+@pytest.mark.parametrize("support", ["required", "optional"])
+async def test_a_task_is_asked_for_on_behalf_of_a_client_of_the_other_era_that_knows_tasks(support):
+    """It is given one of toolcrib, as soon as its server has made one."""
+    channel = RecordingChannel(capabilities=KNOWS, takes_input_required=True)
+    server = Server(said("completed"), DONE, era=OLD, tools=(with_support(support),))
+    asked, told = call(channel), []
+    asked.context.is_long = lambda: told.append(len(server.asked))
+
+    assert server.tasks.wish(asked, {}) == {"task": {"ttl": TTL_MS}}
+    assert (await server.settle(asked), told) == (DONE, [0])
+
+
+async def test_work_that_is_going_on_keeps_its_call_from_being_late():
+    """As progress does."""
+    server, asked = Server(said("working"), said("completed", result=DONE)), call()
+
+    await server.settle(asked)
+
+    assert asked.context.progressed_at > 0
+
+
 @pytest.mark.parametrize("ttl", [-1, 0, True, "1", None, [], {}, float("inf"), float("nan"), 10**400])
 async def test_a_nonsensical_lifetime_is_no_reason_to_refuse_a_call(ttl):
     """It is brought within bounds, or is the usual one."""

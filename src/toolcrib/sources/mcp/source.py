@@ -352,7 +352,7 @@ class McpSource:
         """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
         version = lane.remembered
-        if more or call.target in self._tasks.required:
+        if more or call.target in self._tasks.known:
             more = self._tasks.wish(call, more)
         if call.kind is not RequestKind.CALL:
             method, params = METHODS[call.kind], self._other_params(call, request_id, more, version)

@@ -84,9 +84,9 @@ class ServerTasks:
         self._rule = asking or AskingRule()
         self._is_modern, self.polls = False, False
         """Whether a server of the stateless era may answer with a task that a client knows nothing of."""
-        self.required: frozenset[str] = frozenset()
-        """The tools of the handshake era that are run as tasks only."""
-        self._optional: frozenset[str] = frozenset()
+        self.known: frozenset[str] = frozenset()
+        """The tools of the handshake era that can be run as tasks."""
+        self._required: frozenset[str] = frozenset()
         self._asking = TaskScope(_ignore)
         self._latest: dict[str, tuple[float, asyncio.Task[Raw]]] = {}
         """When each task was last asked about, and by what its answer comes."""
@@ -96,8 +96,8 @@ class ServerTasks:
         self._is_modern, is_known = eras.is_modern(listing.era), FEATURE in listing.features
         self.polls = self._is_modern and is_known
         support = {tool.name: task_support(tool) for tool in listing.tools} if is_known else {}
-        self.required = frozenset(name for name, said in support.items() if said == "required")
-        self._optional = frozenset(name for name, said in support.items() if said == "optional")
+        self.known = frozenset(name for name, said in support.items() if said)
+        self._required = frozenset(name for name, said in support.items() if said == "required")
 
     def declare(self, channel: BackChannel, capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a server of the stateless era is told that the client can do: of tasks, what toolcrib does for it.
@@ -107,19 +107,19 @@ class ServerTasks:
         return with_tasks(capabilities) if self.polls and not channel.takes_input_required else capabilities
 
     def wish(self, call: Request, more: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The further fields of a call: in the handshake era a task is asked for, where the tool knows such."""
-        is_required = call.target in self.required and call.kind is RequestKind.CALL
-        if "task" not in more and not is_required:
-            return more
-        kept = {key: value for key, value in more.items() if key != "task"}
-        if self._is_modern or not (is_required or call.target in self._optional):
+        """The further fields of a call: in the handshake era a task is asked for, where the tool knows such, and its
+        client does or the tool knows nothing else."""
+        wished, channel = more.get("task"), call.channel
+        kept = {key: value for key, value in more.items() if key != "task"} if "task" in more else more
+        if self._is_modern or call.target not in self.known or call.kind is not RequestKind.CALL:
             return kept
-        return kept | {"task": {"ttl": _ttl_ms(more.get("task"))}}
+        is_welcome = "task" in more or (channel.takes_input_required and declares_tasks(channel.capabilities))
+        return {**kept, "task": {"ttl": _ttl_ms(wished)}} if is_welcome or call.target in self._required else kept
 
     def created(self, call: Request, head: ResultHead, raw: Raw) -> TaskState | None:
         """The task that the server made of a call, if it did."""
         is_modern = head.result_type == "task"
-        if not is_modern and (self._is_modern or not (self.required or self._optional)):
+        if not is_modern and (self._is_modern or not self.known):
             return None
         found = read_created(raw, modern=is_modern)
         return None if found is None else replace(found, tool=call.name)
@@ -141,7 +141,9 @@ class ServerTasks:
         return result, read_head(result)
 
     async def _follow(self, call: Request, state: TaskState) -> Raw | bytes:
-        followed, result = _Followed(state.id), b""
+        followed, result, context = _Followed(state.id), b"", call.context
+        if context.is_long is not None:
+            context.is_long()
         while not state.status.is_final:
             _tell(call, followed, state)
             if state.status is TaskStatus.INPUT_REQUIRED and not self._is_modern:
@@ -150,6 +152,7 @@ class ServerTasks:
                 await self._answer(call, followed, state)
             await self._sleep(followed.next_pause_s(state))
             state, result = await self._look(call, state.id)
+            context.progressed_at = asyncio.get_running_loop().time()  # it is being worked on
         if not self._is_modern:
             return await self._again(call, TaskAction.RESULT, state.id)
         return _outcome(call, state, result)
