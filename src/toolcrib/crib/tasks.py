@@ -125,7 +125,8 @@ class TaskBook:
             )
             if running.done() or not work.may_go_out:
                 result: Result = await running
-                if result.task is None and not ways.must_be_task:
+                was_refused = result.error is not None and result.raw is None  # by toolcrib, not by its tool
+                if result.task is None and (was_refused or not ways.must_be_task):
                     return result
         except asyncio.CancelledError:
             running.cancel()

@@ -356,6 +356,15 @@ async def test_a_handshake_client_that_asks_for_a_task_gets_one_however_quick_th
     assert result["content"] == [{"type": "text", "text": "dig ran"}]
 
 
+@pytest.mark.parametrize(("name", "code"), [("srv__dig", "TOOL_PERMISSION_DENIED"), ("srv__none", "TOOL_NOT_FOUND")])
+async def test_a_call_that_is_refused_is_no_task(name, code):
+    """A client that takes nothing else is told so by an error."""
+    async with opened(FakeSource("srv", ["dig"]), security=SecurityConfig(policy=Policy.DENY)) as made:
+        refused = await Client(made, OLD).call(name)
+
+    assert (refused["code"], refused["data"]["code"]) == (-32602, code)
+
+
 @BOTH
 async def test_a_task_that_is_cancelled_ends_its_call(asker):
     """Cancelling what has ended is acknowledged in the one era, and refused in the other."""
@@ -556,7 +565,7 @@ async def test_a_caller_with_too_many_tasks_waits_for_its_answers():
         blocked = await waiting
 
     assert (blocked["resultType"], blocked["content"]) == ("complete", DONE["content"])
-    assert (refused["isError"], other["resultType"]) == (True, "task")
+    assert (refused["code"], refused["data"]["code"], other["resultType"]) == (-32602, "TOOL_RATE_LIMITED", "task")
     told = [json.dumps(call.channel.capabilities) for call in source.calls if call.caller.id == ALICE.id]
     assert ["tasks" in one for one in told] == [True, True, True, False]
 

@@ -114,6 +114,9 @@ class TaskMethods:
             ttl_s=None if asker.is_modern else _ttl_s(wish),
         )
         result = await self._book.run(call, self._front.name, ways)
+        if result.task is None and result.error is not None and not asker.is_modern:
+            raise_rpc(result.error)  # who wants a task, and nothing else, cannot be given a result
+            raise RpcError(INVALID_PARAMS, result.error.message, told(result.error))
         if result.task is not None and tell is not None:
             self._book.watch(self._tell_statuses(result.task, call.caller, tell))
         return result
