@@ -287,7 +287,7 @@ async def test_the_layers_stand_in_their_listed_order():
     home = FakeSource("home", [Tool("switch", input_schema=schema)])
     async with memory_crib(home) as made:
         good = await made.crib.call("home__switch", {"device_name": "lamp"})
-        bad = await made.crib.call("home__switch", {"device_name": 5})
+        bad = await made.crib.call("home__switch", {"device_name": ["lamp", "fan"]})
 
     assert (good.success, bad.error.code, len(home.calls)) == (True, "TOOL_INVALID_INPUT", 1)
     assert made.crib.metrics.of("home__switch").view().refused == 1

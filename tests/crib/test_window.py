@@ -258,7 +258,7 @@ async def test_what_is_wrong_with_arguments_is_said_by_what_was_shown():
     async with memory_crib(FakeSource("hub", [closed])) as made:
         window = Profiles(made.crib, Config(profiles={"triage": profile})).need("triage")
         direct = await window.run(meta("report", label="bug"))
-        through = await window.run(meta("tools_call", name="report", arguments={"title": 5}))
+        through = await window.run(meta("tools_call", name="report", arguments={"title": [5]}))
 
     assert direct.text.startswith("report: missing required field 'title'")
     assert "unknown field 'label'; allowed: title" in direct.text
