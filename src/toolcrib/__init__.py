@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolcrib.core.source import Listing, Source
     from toolcrib.crib.builder import open_crib, open_profile
     from toolcrib.crib.crib import Crib
+    from toolcrib.crib.window import with_resources
     from toolcrib.server.asgi import asgi
     from toolcrib.server.serve import serve
     from toolcrib.sources.native.functions import tool
@@ -59,6 +60,7 @@ _HOMES = {
     "report_progress": "toolcrib.sources.native.running",
     "serve": "toolcrib.server.serve",
     "tool": "toolcrib.sources.native.functions",
+    "with_resources": "toolcrib.crib.window",
 }
 
 __all__ = [
@@ -89,6 +91,7 @@ __all__ = [
     "report_progress",
     "serve",
     "tool",
+    "with_resources",
 ]
 
 

@@ -45,6 +45,27 @@ def test_examples_run_inside_their_framework(code: str, run_example: Callable[[s
     assert run_example(code).strip()
 
 
+@pytest.mark.parametrize(
+    ("framework", "roles"),
+    [
+        ("langchain", ["HumanMessage", "AIMessage", "HumanMessage"]),
+        ("openai_agents", ["user", "assistant", "user"]),
+        ("pydantic_ai", ["ModelRequest", "ModelResponse", "ModelRequest"]),
+        ("google_adk", ["user", "model", "user"]),
+    ],
+)
+def test_a_prompt_is_given_in_the_messages_of_the_framework(
+    framework: str, roles: list[str], inside: Inside, tmp_path: Path
+):
+    """In order, by who says them, the image with its words."""
+    command = ["-m", "tests.adapters.conversations.with_prompts", framework]
+    done = inside(framework).run(command, env=environment(tmp_path), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    texts = [["Plan a trip."], ["Where to?"], ["Here."]]
+    assert json.loads(done.stdout) == [list(one) for one in zip(roles, texts, (False, False, True), strict=True)]
+
+
 def test_a_crib_in_fastapi_serves_the_official_sdk(inside: Inside, tmp_path: Path):
     """Mounted under a path, behind uvicorn: both eras list, call and cancel; redirects and hosts are right."""
     command = ["-m", "tests.adapters.conversations.in_fastapi"]

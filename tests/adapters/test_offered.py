@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from toolcrib.adapters.offered import FrameworkOffer, framework, offer_tools, without
+from toolcrib.adapters.prompts import get_prompt, list_prompts, list_resources, read_resource
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CallerError, UnknownTool
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import Offer, OfferKind, Prompt, Resource, ResourceTemplate, Tool
 from toolcrib.core.requests import Result
+from toolcrib.models.talk import Picture, TextPart
 from toolcrib.schema.dialects.names import PARAMETER_NAMES
 
 ADAPTERS = {
@@ -113,3 +115,40 @@ async def test_an_offering_follows_the_catalogue_and_is_worked_out_only_when_tha
 
     assert first[0] is again[0]
     assert [one.name for one in grown] == ["time__now", "kb_search"]
+
+
+class Wiki:
+    """What has prompts and resources; as a Crib has them."""
+
+    async def offers(self, kind: OfferKind, *, caller: Caller) -> list[Offer]:
+        known = (Prompt("wiki__plan"), Resource("wiki__docs://a"), ResourceTemplate("wiki__docs://{x}"))
+        return [offer for offer in known if offer.kind is kind and caller is LOCAL_USER]
+
+    async def get(self, name: str, arguments: Any, *, caller: Caller) -> Result:
+        if name != "wiki__plan":
+            return Result.failed(UnknownTool(name))
+        said = [("assistant", "Hello."), ("user", f"Plan {dict(arguments or {})}.")]
+        return Result({"messages": [{"role": who, "content": {"type": "text", "text": text}} for who, text in said]})
+
+    async def read(self, name: str, *, caller: Caller) -> Result:
+        if name == "none":
+            return Result.failed(UnknownTool(name))
+        parts = [{"text": "words"}, {"mimeType": "image/png", "blob": "aGk="}, {"uri": "u", "blob": "aGk="}]
+        return Result({"contents": parts})
+
+
+async def test_prompts_and_resources_are_had_without_any_framework():
+    """As turns, words and images; what cannot be had is an error that says why."""
+    wiki = Wiki()
+    prompts, resources = await list_prompts(wiki), await list_resources(wiki)
+    turns = await get_prompt(wiki, "wiki__plan", {"a": "b"})
+    read = await read_resource(wiki, "docs://wiki/a")
+    with pytest.raises(CallerError, match="No tool named 'wiki__none'"):
+        await get_prompt(wiki, "wiki__none")
+    with pytest.raises(CallerError):
+        await read_resource(wiki, "none")
+
+    assert [offer.name for offer in (*prompts, *resources)] == ["wiki__plan", "wiki__docs://a", "wiki__docs://{x}"]
+    assert [(turn.role, turn.text) for turn in turns] == [("assistant", "Hello."), ("user", "Plan {'a': 'b'}.")]
+    assert read == [TextPart("words"), Picture("image/png", "aGk="), TextPart("[resource u]")]
+    assert await list_prompts(wiki, caller=Caller("other")) == []

@@ -5,13 +5,14 @@ parts of the response.
 """
 
 from base64 import b64decode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
+from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import ToolRequest
+from toolcrib.models.talk import Picture, TextPart, ToolRequest, Turn
 from toolcrib.schema.dialects.gemini import SUBSET
 
 try:
@@ -27,6 +28,23 @@ _DIALECT = framework("google-adk", subset=SUBSET)
 async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> list[BaseTool]:
     """The Crib's tools as they are now."""
     return [AdkTool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
+
+
+async def prompt(
+    crib: OfferBox, name: str, arguments: Mapping[str, str] | None = None, *, caller: Caller = LOCAL_USER
+) -> list[types.Content]:
+    """The messages of a prompt; the last is for a runner's ``new_message``."""
+    return [_message(turn) for turn in await get_prompt(crib, name, arguments, caller=caller)]
+
+
+def _message(turn: Turn) -> types.Content:
+    return types.Content(role="model" if turn.role == "assistant" else "user", parts=list(map(_said, said_parts(turn))))
+
+
+def _said(part: TextPart | Picture) -> types.Part:
+    if isinstance(part, TextPart):
+        return types.Part(text=part.text)
+    return types.Part.from_bytes(data=b64decode(part.data), mime_type=part.mime)
 
 
 def toolset(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> "AdkToolset":

@@ -4,15 +4,16 @@ It cannot mark a result as an error and ends the run when a tool raises, so fail
 models of the Responses API; the chat API takes only text.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from toolcrib.adapters.offered import MissingFramework, Offered, failure, framework, offer_tools
+from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import Picture, TextPart, ToolAnswer
+from toolcrib.models.talk import Picture, TextPart, ToolAnswer, Turn
 
 try:
     from agents import FunctionTool, Tool, ToolOutputImage, ToolOutputText
@@ -25,6 +26,25 @@ _DIALECT = framework("openai-agents")
 async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> list[Tool]:
     """The Crib's tools as the SDK's."""
     return [_tool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
+
+
+async def prompt(
+    crib: OfferBox, name: str, arguments: Mapping[str, str] | None = None, *, caller: Caller = LOCAL_USER
+) -> list[Any]:
+    """The messages of a prompt, as the input of a run."""
+    return [_message(turn) for turn in await get_prompt(crib, name, arguments, caller=caller)]
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    if turn.role == "assistant" or all(isinstance(part, TextPart) for part in turn.parts):
+        return {"role": turn.role, "content": turn.text}
+    return {"role": turn.role, "content": [_said(part) for part in said_parts(turn)]}
+
+
+def _said(part: TextPart | Picture) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "input_text", "text": part.text}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{part.mime};base64,{part.data}"}
 
 
 def _tool(offered: Offered) -> Tool:

@@ -5,18 +5,21 @@ Failures are failed tool returns; images are part of the return; structured resu
 """
 
 from base64 import b64decode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
+from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import TextPart, ToolAnswer, ToolRequest
+from toolcrib.models.talk import Picture, TextPart, ToolAnswer, ToolRequest, Turn
 
 try:
     from pydantic_ai import BinaryContent, RunContext, Tool, ToolReturn
     from pydantic_ai.exceptions import ToolFailed
+    from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+    from pydantic_ai.messages import TextPart as SaidPart
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
     from pydantic_core import SchemaValidator, core_schema
@@ -31,6 +34,24 @@ _ANY = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> list[Tool[Any]]:
     """The Crib's tools as they are now, for an agent's ``tools``."""
     return [_tool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
+
+
+async def prompt(
+    crib: OfferBox, name: str, arguments: Mapping[str, str] | None = None, *, caller: Caller = LOCAL_USER
+) -> list[ModelMessage]:
+    """The messages of a prompt, for the ``message_history`` of a run."""
+    return [_message(turn) for turn in await get_prompt(crib, name, arguments, caller=caller)]
+
+
+def _message(turn: Turn) -> ModelMessage:
+    if turn.role == "assistant":
+        return ModelResponse(parts=[SaidPart(turn.text)])
+    said = [_said(part) for part in said_parts(turn)]
+    return ModelRequest(parts=[UserPromptPart(turn.text if all(isinstance(one, str) for one in said) else said)])
+
+
+def _said(part: TextPart | Picture) -> str | BinaryContent:
+    return part.text if isinstance(part, TextPart) else BinaryContent(b64decode(part.data), media_type=part.mime)
 
 
 def toolset(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> "PydanticAiToolset":
@@ -105,7 +126,4 @@ async def _run(offered: Offered, arguments: dict[str, Any]) -> ToolReturn:
 def _content(answer: ToolAnswer) -> Any:
     if not answer.pictures:
         return answer.text
-    return [
-        part.text if isinstance(part, TextPart) else BinaryContent(b64decode(part.data), media_type=part.mime)
-        for part in answer.parts
-    ]
+    return [_said(part) for part in answer.parts]

@@ -31,7 +31,7 @@ from toolcrib.schema.dialects.offer import DialectOffer, Options
 
 def answer_of(use: ToolRequest, result: Result) -> ToolAnswer:
     """The answer to one tool call: its words, its images, and structured data where there are no words."""
-    parts = tuple(part for block in result.content if (part := _part(block)) is not None)
+    parts = tuple(part for block in result.content if (part := part_of(block)) is not None)
     if not parts and result.structured is not None:
         parts = (TextPart(msgspec.json.encode(result.structured).decode()),)
     return ToolAnswer(use.id, use.name, parts, is_error=not result.success or result.mcp.get("isError") is True)
@@ -42,7 +42,8 @@ def failed(use: ToolRequest, message: str) -> ToolAnswer:
     return ToolAnswer(use.id, use.name, (TextPart(message),), is_error=True)
 
 
-def _part(block: Mapping[str, Any]) -> TextPart | Picture | None:
+def part_of(block: Mapping[str, Any]) -> TextPart | Picture | None:
+    """A block of content for a model: words, an image, or words that name what it cannot be shown."""
     kind = block.get("type")
     if kind == "text":
         return TextPart(str(block.get("text", "")))
@@ -81,7 +82,7 @@ def turns_of(got: Result) -> list[Turn]:
 def _turn(message: Mapping[str, Any]) -> Turn:
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
-    parts = tuple(part for block in blocks if isinstance(block, Mapping) and (part := _part(block)) is not None)
+    parts = tuple(part for block in blocks if isinstance(block, Mapping) and (part := part_of(block)) is not None)
     if message.get("role") == "assistant":
         return Turn("assistant", tuple(part for part in parts if isinstance(part, TextPart)))
     return Turn("user", parts)

@@ -25,7 +25,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches, may_know_server
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
-from toolcrib.core.offers import OfferKind, RequestKind, Tool
+from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, ErrorInfo, Request, Result
 from toolcrib.core.source import ListPage, Missing
 from toolcrib.crib.crib import Crib
@@ -299,6 +299,21 @@ class ProfileView:
     ) -> Result:
         """Run a tool of this window; failure is a result."""
         return await self.run_real(self.request(name, dict(arguments), caller, channel))
+
+    async def offers(self, kind: OfferKind, *, caller: Caller = LOCAL_USER) -> list[Offer]:
+        """What a caller may use of one kind, under the names to ask for it by."""
+        routes = (await self.current()).visible_to(caller.grants, kind)
+        return [replace(route.offer, name=route.name) for route in routes]
+
+    async def read(self, name: str, *, caller: Caller = LOCAL_USER) -> Result:
+        """Read a resource of this window by its name or its URI; failure is a result."""
+        return await self.run_real(self.request(self.resource_name(name), {}, caller, kind=RequestKind.READ))
+
+    async def get(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, caller: Caller = LOCAL_USER
+    ) -> Result:
+        """Get a prompt of this window; failure is a result."""
+        return await self.run_real(self.request(name, dict(arguments or {}), caller, kind=RequestKind.GET))
 
     def run(self, call: Request, client: str = "") -> Awaitable[Result]:
         """Run a call by a name that this window shows."""
