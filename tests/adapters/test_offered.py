@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from toolcrib.adapters.offered import FrameworkOffer, framework, offer_tools, without
-from toolcrib.adapters.prompts import get_prompt, list_prompts, list_resources, read_resource
+from toolcrib.adapters.offered import (
+    FrameworkOffer,
+    framework,
+    get_prompt,
+    list_prompts,
+    list_resources,
+    offer_tools,
+    read_resource,
+    without,
+)
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CallerError, UnknownTool
 from toolcrib.core.offers import Offer, OfferKind, Prompt, Resource, ResourceTemplate, Tool

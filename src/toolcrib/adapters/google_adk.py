@@ -8,8 +8,16 @@ from base64 import b64decode
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
-from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
+from toolcrib.adapters.offered import (
+    FrameworkOffer,
+    MissingFramework,
+    OfferBox,
+    Offered,
+    framework,
+    get_prompt,
+    offer_tools,
+    said_parts,
+)
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.models.talk import Picture, TextPart, ToolRequest, Turn

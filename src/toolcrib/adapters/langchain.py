@@ -7,8 +7,16 @@ Failures become tool messages of status ``error``; images are content blocks; st
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools, without
-from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
+from toolcrib.adapters.offered import (
+    MissingFramework,
+    OfferBox,
+    Offered,
+    framework,
+    get_prompt,
+    offer_tools,
+    said_parts,
+    without,
+)
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.models.talk import Picture, TextPart, ToolAnswer, ToolRequest, Turn

@@ -1,16 +1,21 @@
-"""What every adapter begins with: a Crib's tools, under names and with schemas that a framework takes."""
+"""What every adapter begins with: a Crib's tools, under names and with schemas that a framework takes; and its prompts
+and resources as plain values: turns, words and images.
+
+Most frameworks know messages and no prompts, so each module whose framework has messages of its own gives them by
+``prompt``. To have a model itself find and read resources, give it the tools of ``toolcrib.with_resources(crib)``.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from toolcrib.agents.loop import Toolbox, answer_of
+from toolcrib.agents.loop import Toolbox, answer_of, part_of, turns_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CallerError, UnknownTool
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import Offer, OfferKind, Tool
 from toolcrib.core.requests import SILENT, Result
-from toolcrib.models.talk import ToolAnswer, ToolRequest
+from toolcrib.models.talk import Picture, TextPart, ToolAnswer, ToolRequest, Turn
 from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule
 from toolcrib.schema.dialects.offer import Definition, Dialect, DialectOffer, Options, Shown, one_by_one, view_in
 from toolcrib.schema.dialects.openai import SUBSET
@@ -120,3 +125,57 @@ def _refuse_left_out(offer: DialectOffer) -> None:
     """Who asks for a tool by name is told that it cannot be had."""
     for name, reason in offer.left_out.items():
         raise CallerError(f"{name} cannot be offered to a model: {reason}.", hint="Leave it out of the names.")
+
+
+class OfferBox(Protocol):
+    """Whose prompts and resources are used; a Crib is one, and so is a profile of it."""
+
+    async def offers(self, kind: OfferKind, *, caller: Caller) -> Sequence[Offer]:
+        """What there is of one kind, under the names to ask for it by."""
+
+    async def get(self, name: str, arguments: Mapping[str, str] | None, *, caller: Caller) -> Result:
+        """Get a prompt; failure is a result."""
+
+    async def read(self, name: str, *, caller: Caller) -> Result:
+        """Read a resource; failure is a result."""
+
+
+async def list_prompts(crib: OfferBox, *, caller: Caller = LOCAL_USER) -> list[Offer]:
+    """The prompts a caller may use; ``input_schema`` says what arguments each takes."""
+    return list(await crib.offers(OfferKind.PROMPT, caller=caller))
+
+
+async def get_prompt(
+    crib: OfferBox, name: str, arguments: Mapping[str, str] | None = None, *, caller: Caller = LOCAL_USER
+) -> list[Turn]:
+    """The messages of a prompt as turns of a conversation, the last of them the user's; ``CallerError`` if it cannot
+    be got."""
+    return turns_of(await crib.get(name, arguments, caller=caller))
+
+
+async def list_resources(crib: OfferBox, *, caller: Caller = LOCAL_USER) -> list[Offer]:
+    """The resources and resource templates a caller may read."""
+    kinds = (OfferKind.RESOURCE, OfferKind.TEMPLATE)
+    return [offer for kind in kinds for offer in await crib.offers(kind, caller=caller)]
+
+
+async def read_resource(crib: OfferBox, uri: str, *, caller: Caller = LOCAL_USER) -> list[TextPart | Picture]:
+    """What a resource says, by its URI or its name; ``CallerError`` if it cannot be read."""
+    result = await crib.read(uri, caller=caller)
+    if result.error is not None:
+        raise CallerError(result.error.message)
+    contents = result.mcp.get("contents")
+    parts = (_part(one) for one in contents if isinstance(one, Mapping)) if isinstance(contents, list) else ()
+    return [part for part in parts if part is not None]
+
+
+def _part(content: Mapping[str, Any]) -> TextPart | Picture | None:
+    kind, blob = str(content.get("mimeType") or ""), content.get("blob")
+    if isinstance(blob, str) and kind.startswith("image/"):
+        return Picture(kind, blob)
+    return part_of({"type": "resource", "resource": content})
+
+
+def said_parts(turn: Turn) -> list[TextPart | Picture]:
+    """The words and images of a turn."""
+    return [part for part in turn.parts if isinstance(part, TextPart | Picture)]

@@ -9,8 +9,16 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.adapters.offered import MissingFramework, Offered, failure, framework, offer_tools
-from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
+from toolcrib.adapters.offered import (
+    MissingFramework,
+    OfferBox,
+    Offered,
+    failure,
+    framework,
+    get_prompt,
+    offer_tools,
+    said_parts,
+)
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.models.talk import Picture, TextPart, ToolAnswer, Turn

@@ -9,8 +9,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
-from toolcrib.adapters.prompts import OfferBox, get_prompt, said_parts
+from toolcrib.adapters.offered import (
+    FrameworkOffer,
+    MissingFramework,
+    OfferBox,
+    Offered,
+    framework,
+    get_prompt,
+    offer_tools,
+    said_parts,
+)
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.models.talk import Picture, TextPart, ToolAnswer, ToolRequest, Turn
