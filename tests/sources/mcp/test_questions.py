@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from toolcrib.core.errors import CallTimeout, NotImplementedHere
 from toolcrib.core.requests import Request
-from toolcrib.sources.mcp.questions import QUESTIONS_PER_CALL, AskingRule, answers
+from toolcrib.sources.mcp.questions import QUESTIONS_PER_CALL, AskingRule, answer_rounds, answers
 from toolcrib.testing import RecordingChannel
 
 FORM = b'{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}'
@@ -161,3 +162,27 @@ async def test_that_a_call_told_how_far_it_is_is_noted_where_its_deadline_looks(
 
     assert before == 0.0
     assert call.context.progressed_at > 0.0
+
+
+async def test_of_several_questions_each_goes_to_whoever_can_answer_it():
+    """The client its own, the rest to whoever stands in; only a client that can answer all is handed the result."""
+    somebody = Somebody()
+    rule = AskingRule(stand_in=somebody)
+    able = {"roots": {}}
+    channel = RecordingChannel({"roots/list": {"roots": [1]}}, capabilities=able, takes_input_required=True)
+    call = call_of(channel)
+    asked = {"where": {"method": "roots/list"}, "sure": {"method": "elicitation/create", "params": {"message": "?"}}}
+    raw = Raw(msgspec.json.encode({"resultType": "input_required", "inputRequests": asked, "requestState": "s"}))
+    sent: list[Mapping[str, Any]] = []
+
+    async def retry(more: Mapping[str, Any]) -> Raw:
+        sent.append(more)
+        return Raw(b'{"content":[]}')
+
+    is_handed = rule.may_hand_over(call, raw)
+    await answer_rounds(rule.around(call), raw, retry)
+
+    assert not is_handed
+    answered = {"where": {"roots": [1]}, "sure": {"action": "accept", "said": "?"}}
+    assert sent == [{"inputResponses": answered, "requestState": "s"}]
+    assert AskingRule().may_hand_over(call_of(RecordingChannel(capabilities=able)), raw) is False
