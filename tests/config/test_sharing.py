@@ -10,6 +10,7 @@ from toolcrib.config.sharing import (
     Sharing,
     known_stateful,
     lanes_of,
+    main_idle_s,
     sharing_of,
     sharing_words,
 )
@@ -81,6 +82,14 @@ def test_there_are_more_lanes_where_no_process_is_needed():
 
     assert (lanes_of(server("x")), lanes_of(at_url)) == (COMMAND_LANES, URL_LANES) == (8, 64)
     assert lanes_of(server("x", lanes=2)) == 2
+
+
+def test_a_process_that_is_only_asked_for_its_tools_is_not_kept_for_long():
+    """Unless servers are to be kept running."""
+    kept = [main_idle_s(server("x", share=share, idle_timeout_s=s)) for share, s in (("all", 600.0), ("user", 600.0))]
+
+    assert kept == [600.0, 30.0]
+    assert main_idle_s(server("x", share="session", idle_timeout_s=0.0)) == 0.0
 
 
 @pytest.mark.parametrize("share", Share)

@@ -10,6 +10,8 @@ from toolcrib.core.kinds import AUTO, Share
 
 COMMAND_LANES = 8
 URL_LANES = 64
+DISCOVERY_IDLE_S = 30.0
+"""How long a process, or a session, is kept that is only asked for its tools."""
 
 
 class Sharing(NamedTuple):
@@ -48,6 +50,12 @@ def sharing_words(server: ServerConfig, sharing: Sharing) -> str:
 def lanes_of(server: ServerConfig) -> int:
     """How many processes or sessions of a server there may be at once besides the one that is asked for its tools."""
     return server.lanes or (COMMAND_LANES if server.url is None else URL_LANES)
+
+
+def main_idle_s(server: ServerConfig) -> float:
+    """How long the process or session of a server may idle that discovery goes by, and calls where all share it."""
+    is_shared = sharing_of(server).share is Share.ALL
+    return server.idle_timeout_s if is_shared else min(server.idle_timeout_s, DISCOVERY_IDLE_S)
 
 
 STATEFUL = frozenset(

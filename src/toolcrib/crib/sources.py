@@ -16,6 +16,7 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
+from toolcrib.config.sharing import main_idle_s
 from toolcrib.core import links, skills
 from toolcrib.core.access import Caller
 from toolcrib.core.clocks import elapsed
@@ -317,7 +318,7 @@ class SourceMaker:
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
             handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
-            idle_timeout_s=server.idle_timeout_s,
+            idle_timeout_s=main_idle_s(server),
             redactor=self._redactor(server),
         )
         if server.url is not None and server.transport is None:
