@@ -33,6 +33,8 @@ TASKS_MAX = 10_000
 """Tasks of all callers."""
 RESULTS_MAX = 64 * 1024 * 1024
 """Bytes of results that wait to be asked for; one caller gets a quarter."""
+SHARED_MAX = 4 * 1024 * 1024
+"""Bytes of a result that other replicas are told of."""
 HANDED_ON_S = 86_400.0
 """How long a server's task can be asked about that says nothing of its end."""
 POLL_MS = 1000
@@ -153,7 +155,11 @@ class TaskBook:
         else:
             self._show(entry, work)
             running.add_done_callback(lambda done: self._ended(entry.id, ways, done))
-        await self._write(entry)
+        try:
+            await self._write(entry)
+        except asyncio.CancelledError:  # the client went before it knew of the task: nobody can ask about it
+            self.forget(entry)
+            raise
         return Result(raw=b"{}", result_type="task", task=entry.state)
 
     def _enter(self, call: Request, address: str, ttl_s: float) -> TaskEntry:
@@ -319,7 +325,7 @@ class TaskBook:
             return
         is_over = entry.server_task or entry.state.status.is_final
         lasts_s = max(1.0, entry.due - self._now()) if is_over else ALIVE_S
-        packed = msgspec.msgpack.encode(_without_id(entry))
+        packed = msgspec.msgpack.encode(_shared_part(entry))
         with suppress(CoordinationUnavailable):
             await self._shared.put(_key(entry.id), packed, lasts_s)
 
@@ -405,8 +411,12 @@ def _key(task_id: str) -> str:
     return f"task:{hashlib.sha256(task_id.encode()).hexdigest()[:40]}"
 
 
-def _without_id(entry: TaskEntry) -> TaskEntry:
-    return replace(entry, state=replace(entry.state, id=""))
+def _shared_part(entry: TaskEntry) -> TaskEntry:
+    """What other replicas are told: all but the id, and no result that is too large for what they share."""
+    if len(entry.result) <= SHARED_MAX:
+        return replace(entry, state=replace(entry.state, id=""))
+    error = _encode({"code": -32603, "message": "The result is too large to be had from another replica."})
+    return replace(entry, state=replace(entry.state, id="", status=TaskStatus.FAILED, error=error), result=b"")
 
 
 def _ignore(name: str, error: BaseException) -> None:

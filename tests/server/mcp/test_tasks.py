@@ -788,3 +788,21 @@ async def test_a_servers_task_is_asked_about_by_every_replica():
         ended = await Client(two.made, NEW, ALICE).ask("tasks/get", taskId=task_id)
 
     assert (ended["taskId"], ended["result"]) == (task_id, DONE)
+
+
+async def test_a_result_that_is_too_large_to_share_is_told_as_such_elsewhere(monkeypatch):
+    """The replica that did the work has it."""
+    monkeypatch.setattr("toolcrib.crib.tasks.SHARED_MAX", 10)
+    common, source, config = Common(), slow(), Config(tasks=AT_ONCE)
+    async with (
+        replica(common, "one", source, config=config) as one,
+        replica(common, "two", FakeSource("srv", ["dig"]), config=config) as two,
+    ):
+        await one.made.crib.current()
+        await two.made.crib.current()
+        here, there = Client(one.made, NEW), Client(two.made, NEW)
+        task_id = await here.begin()
+        source.calling.release()
+        ends = (await here.until(task_id, "completed"))["result"], await there.until(task_id, "failed")
+
+    assert (ends[0], ends[1]["error"]["code"]) == (DONE, -32603)
