@@ -161,3 +161,15 @@ async def test_rules_hold_for_skills_as_for_everything_else():
     assert got["code"] == -32602
     assert "contents" not in read
     assert route.offer.kind is OfferKind.SKILL
+
+
+async def test_skills_of_two_servers_never_collide():
+    """Each is read from its own server, whatever the other one has under the same path."""
+    config = {"mcpServers": {"docs": entry(), "more": entry("tampered")}}
+    async with toolcrib.open_crib(config) as crib:
+        listed = await ask(crib, "skills/list")
+        good, bad = await crib.read(PDF), await crib.read(PDF.replace("docs", "more"))
+
+    assert len(listed["skills"]) == 4
+    assert good.success
+    assert bad.error is not None

@@ -254,7 +254,8 @@ def is_for_apps(shown: Mapping[str, Any]) -> bool:
     """Whether a tool says that only its app, and no model, is to call it."""
     meta = shown.get("_meta")
     about = meta.get("ui") if isinstance(meta, Mapping) else None
-    return isinstance(about, Mapping) and about.get("visibility") == ["app"]
+    seen_by = about.get("visibility") if isinstance(about, Mapping) else None
+    return isinstance(seen_by, list) and "app" in seen_by and "model" not in seen_by
 
 
 def has_app(shown: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolcrib.calls.layers.keep import as_tool_result
-from toolcrib.catalog.catalog import Catalog, Route, signature_of
+from toolcrib.catalog.catalog import Catalog, Route, is_for_apps, signature_of
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.errors import InvalidArguments, ToolcribError
@@ -80,7 +80,8 @@ class MetaCalls:
         if type(limit) is not int or not 1 <= limit <= MOST:
             raise InvalidArguments(f"{call.name}: limit must be a whole number from 1 to {MOST}.")
         hits = await self._offer.find(query, limit, caller=call.caller)
-        return _say("\n".join(signature_of(hit.route) for hit in hits) or NOTHING)
+        shown = [signature_of(hit.route) for hit in hits if not is_for_apps(hit.route.offer.extra)]
+        return _say("\n".join(shown) or NOTHING)
 
     async def _describe(self, call: Request) -> Result:
         name = name_of_alias(_text(call, "name"))
