@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply, is_sessionless
 from toolcrib.core.errors import PermissionDenied
+from toolcrib.core.offers import verb_for
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.seal import Seal, SealPurpose, is_sealed, subject_of
 from toolcrib.schema.text import printable
@@ -46,7 +47,8 @@ def elicitation(question: ApprovalQuestion, *, sessions: bool = True) -> dict[st
         "enumNames": list(choices.values()),
     }
     message = (
-        f"{question.caller} wants to call {question.tool} (level: {question.level}) with {shown or 'no arguments'}"
+        f"{question.caller} wants to {verb_for(question.tool)} {question.tool} (level: {question.level})"
+        f" with {shown or 'no arguments'}"
     )
     return {
         "message": printable(message),

@@ -13,6 +13,7 @@ import msgspec
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.calls.forms import AskedField, QuestionForm, fill_in
 from toolcrib.cli.console import Console
+from toolcrib.core.offers import verb_for
 from toolcrib.core.requests import Request
 
 ARGUMENTS_SHOWN = 1500
@@ -60,7 +61,7 @@ def attach_terminal(console: Console, attach: Callable[[TerminalSurface], Callab
 
 def describe(tool: str, level: str, caller: str, arguments: Mapping[str, Any]) -> list[str]:
     """Who wants to do what; argument by argument, so that nothing hides at the end of a long line."""
-    lines = [f"{caller} wants to call {tool} ({level})"]
+    lines = [f"{caller} wants to {verb_for(tool)} {tool} ({level})"]
     shown = [f"    {_value(name)}: {_value(value)}" for name, value in arguments.items()]
     return [*lines, *(shown or ["    without arguments"])]
 

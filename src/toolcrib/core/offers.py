@@ -99,6 +99,12 @@ def offer_key(kind: OfferKind, name: str) -> str:
     return name if kind is OfferKind.TOOL else f"{kind} {name}"
 
 
+def verb_for(key: str) -> str:
+    """What somebody wants to do who asks for what has this key, as people are told it."""
+    kind, _, name = key.partition(" ")
+    return "call" if not name else "get" if kind == OfferKind.PROMPT else "read"
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A definition as its source gave it, with what the configuration says of it."""

@@ -127,7 +127,9 @@ class Servers:
         if event.name == events.TOOL_HELD:
             server, tool = event.fields["server"], event.fields["tool"]
             details = {"reason": event.fields["reason"]}
-            self._parts.log.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
+            kind, _, own = tool.partition(" ")
+            named = f"{kind} {join_name(server, own)}" if own else join_name(server, tool)
+            self._parts.log.note(AuditEntry("pin", named, server, decision="held", details=details))
 
     def _put(self, server: ServerConfig, records: Mapping[str, Record]) -> None:
         if server.enabled:

@@ -5,6 +5,7 @@ from typing import Any
 from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.core.access import may_approve
 from toolcrib.core.events import APPROVAL, CATALOG, MISSED, News
+from toolcrib.core.offers import verb_for
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, not_found, unfit
 from toolcrib.server.rest.approvals import answer_question
@@ -44,9 +45,10 @@ async def _inbox(visit: PageRequest) -> dict[str, Any]:
     }
 
 
-def _question(entry: QuestionEntry) -> tuple[QuestionEntry, str, str]:
+def _question(entry: QuestionEntry) -> tuple[QuestionEntry, str, str, str]:
     """A question and its tool's page; what the arguments hide is made visible, because a person decides by them."""
-    return entry, offer_address(entry.tool), shortened(printable(as_json(entry.arguments)))
+    shown = shortened(printable(as_json(entry.arguments)))
+    return entry, offer_address(entry.tool), shown, verb_for(entry.tool)
 
 
 @ROUTES.get("/approvals/stream")
