@@ -521,3 +521,16 @@ async def test_of_many_records_that_come_while_one_is_written_only_the_last_is_w
     await fresh.refresher.refresh([])
 
     assert written == [["tool_0"], ["tool_4"]]
+
+
+async def test_an_era_that_a_server_was_found_to_need_is_remembered_at_once(fresh):
+    """Though its tools are the same: the next run shall not find it out again."""
+    files = FakeSource("files", ["read"])
+    fresh.put(files)
+    eras = []
+    for era in ("2026-07-28", "2025-11-25"):
+        files.era = era
+        await fresh.refresher.refresh(["files"])
+        eras.append((await fresh.records.read())["files"].era)
+
+    assert eras == ["2026-07-28", "2025-11-25"]

@@ -12,6 +12,9 @@ from tests.fleet import servers
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.gateway import serving, stdio_command
 
+import toolcrib
+from toolcrib.testing import RecordingChannel
+
 pytestmark = pytest.mark.timeout(600)
 
 Json = dict[str, Any]
@@ -103,3 +106,21 @@ def test_a_client_that_cannot_be_asked_is_shown_the_tools_and_nothing_happens_un
     assert roots["result"]["content"][0]["text"] == "[]"
     assert "no model" in json.dumps(sample) or "cannot answer" in json.dumps(sample)
     assert modern["result"]["isError"]
+
+
+async def test_a_server_of_both_eras_that_asks_in_the_older_way_is_found_out_once(fleet: None, tmp_path: Path):
+    """The call whose question was lost says so; the next one goes well, also in the next run."""
+    config = tmp_path / "toolcrib.toml"
+    launch = servers.Launch(servers.sdk_python(2), (str(SERVER),)).entry()
+    config.write_text(f"[audit]\nenabled = false\n\n{_table('both', launch)}\n")
+    answer = {"elicitation/create": {"action": "accept", "content": {"name": "Ann"}}}
+    said = []
+    for calls in (2, 1):
+        async with toolcrib.open_crib(config) as crib:
+            for _ in range(calls):
+                channel = RecordingChannel(answer, capabilities={"elicitation": {}})
+                said.append((await crib.call("both__form", channel=channel)).text)
+            await crib.refresh("both")
+
+    assert "from now on it is spoken to in the handshake era" in said[0]
+    assert said[1:] == ["accept Ann, accept"] * 2

@@ -266,7 +266,7 @@ class Refresher:
         )
         if is_new:
             self._on_update(shelf.config.name)
-        if is_new or self._store.is_due(shelf.stored):
+        if is_new or shelf.stored.era != listing.era or self._store.is_due(shelf.stored):
             self._store.store_soon(shelf, self.quarantine.comparison(shelf))
         return shelf.record
 
