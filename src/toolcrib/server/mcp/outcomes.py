@@ -32,7 +32,9 @@ def encode_outcome(result: Result, asker: Asker) -> bytes:
         return show_created(result.task, modern=asker.is_modern)
     raw = encode_shown(result)
     kind = result.result_type
-    return stamp_modern(raw, kind) if asker.is_modern else without_type(raw, kind)
+    if asker.is_modern:
+        return stamp_modern(raw, kind)
+    return raw if kind == "" else without_type(raw, kind)  # most have none: a call less
 
 
 def encode_shown(result: Result) -> bytes:
