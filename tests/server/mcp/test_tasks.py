@@ -19,6 +19,7 @@ from toolcrib.core.kinds import Policy, TaskStatus
 from toolcrib.core.long_work import EXTENSION, TaskState
 from toolcrib.core.offers import RequestKind, SecurityLevel, Tool
 from toolcrib.core.requests import Request, Result
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.testing import FakeSource, MemoryAudit, MemoryCrib, RecordingChannel, memory_crib
@@ -806,3 +807,16 @@ async def test_a_result_that_is_too_large_to_share_is_told_as_such_elsewhere(mon
         ends = (await here.until(task_id, "completed"))["result"], await there.until(task_id, "failed")
 
     assert (ends[0], ends[1]["error"]["code"]) == (DONE, -32603)
+
+
+async def test_a_task_behind_a_crib_within_a_crib_can_be_asked_about():
+    """Each translates the name of the tool, and the server's id goes all the way."""
+    source = owner(get=stands(TaskStatus.COMPLETED, raw=json.dumps(DONE).encode()))
+    async with opened(source) as inner, open_crib(Config(), sources=[inner.crib.as_source("in")]) as outer:
+        await outer.current()
+        client = Client(MemoryCrib(outer, inner.native, inner.records, [], {}), NEW)
+        task_id = await client.begin("in__srv__dig")
+        ended = await client.ask("tasks/get", taskId=task_id)
+
+    assert (ended["taskId"], ended["result"]) == (task_id, DONE)
+    assert source.calls[-1].arguments == {"action": "get", "taskId": "up-1"}

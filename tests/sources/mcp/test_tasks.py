@@ -342,6 +342,17 @@ async def test_many_who_ask_at_once_ask_once():
     assert state.status is TaskStatus.COMPLETED
 
 
+async def test_large_answers_are_not_kept():
+    """Whoever asks next asks the server."""
+    large = said("completed", result={"content": [{"type": "text", "text": "x" * 20_000}]})
+    server = Server(large, large)
+
+    for _ in range(2):
+        await server.tasks.act(about("get"))
+
+    assert len(server.asked) == 2
+
+
 async def test_who_gives_up_asking_takes_the_answer_from_nobody():
     """The question goes on for the others."""
     server = Server(said("working"))

@@ -42,7 +42,8 @@ CANCEL_S = 5.0
 """How long a server has to hear that its work is not wanted any more."""
 SAME_FOR_S = 0.05
 """An answer so young is given to whoever asks the same: clients may ask as often as they like, servers are spared."""
-SAME_MAX = 1000
+SAME_MAX, SAME_BYTES = 200, 16 * 1024
+"""How many such answers are kept; larger ones are not."""
 
 Ask = Callable[[Request, TaskAction, Mapping[str, Any]], Coroutine[Any, Any, Raw]]
 """Asks the server about its work, within the time of the request that wants to know."""
@@ -226,7 +227,10 @@ class ServerTasks:
                 del self._latest[next(iter(self._latest))]
             asked = self._asking.spawn(self._ask(call, TaskAction.GET, {"taskId": task_id}), f"task-{self._server}")
             known = self._latest[task_id] = self._now(), asked
-        return await asyncio.shield(known[1])
+        raw = await asyncio.shield(known[1])
+        if len(raw) > SAME_BYTES and self._latest.get(task_id) is known:
+            del self._latest[task_id]
+        return raw
 
     async def close(self) -> None:
         """Tell nobody any more."""
