@@ -315,14 +315,14 @@ class Slot:
 async def test_so_many_calls_wait_and_no_more():
     """Of one caller, and over all; a place that is given back is free."""
     lot = ParkingLot(Seal(ManualClock()), 60.0)
-    slots = [Slot(Caller(f"caller-{n % 10}")) for n in range(1000)]
+    slots = [Slot(Caller(f"caller-{n % 40}")) for n in range(1000)]
     parked = [lot.park(slot) for slot in slots]
 
     with pytest.raises(RateLimited, match="Too many calls wait"):
         lot.park(Slot(Caller("another")))
     for one in parked[:500]:
         one.cancel()
-    for _ in range(50):
+    for _ in range(13):
         lot.park(Slot(Caller("caller-1")))
 
     with pytest.raises(RateLimited):
@@ -333,7 +333,7 @@ async def test_so_many_calls_wait_and_no_more():
 async def test_a_thousand_parked_calls_each_get_their_own_answer():
     """In whatever order they come back."""
     lot = ParkingLot(Seal(ManualClock()), 60.0)
-    slots = [Slot(Caller(f"caller-{n % 10}")) for n in range(1000)]
+    slots = [Slot(Caller(f"caller-{n % 40}")) for n in range(1000)]
     parked = [lot.park(slot) for slot in slots]
     asking = [asyncio.ensure_future(each.ask("elicitation/create", FORM)) for each in parked]
     await asyncio.gather(*(slot.answered.wait() for slot in slots))

@@ -33,7 +33,8 @@ from toolcrib.wire.jsonrpc import (
 )
 
 PARKED_MAX = 1000
-PARKED_PER_CALLER = 100
+PARKED_PER_CALLER = 25
+"""Each keeps a place on its server, of which others want some, too."""
 ROUNDS_MAX = 10
 OUTCOME_MAX = 1024 * 1024
 """Bytes of a result that are kept for a client that has not come back yet."""
