@@ -18,6 +18,7 @@ from toolcrib.core.errors import (
     ToolFailed,
 )
 from toolcrib.core.tasks import TaskScope
+from toolcrib.sources.mcp import sse_link
 from toolcrib.sources.mcp.http_link import HttpLink
 from toolcrib.sources.mcp.link import LinkEvents, ServerRequest
 from toolcrib.sources.mcp.negotiate import ClientIdentity
@@ -205,6 +206,16 @@ async def test_a_stream_that_ends_before_its_first_event_is_a_lost_connection():
     server.http = HttpServer({"/sse": hang_up})
 
     assert isinstance(await refused(server), ConnectionLost)
+
+
+async def test_a_stream_that_says_nothing_is_not_waited_for_long(monkeypatch):
+    """A GET opens many a stream that is none of this transport."""
+    monkeypatch.setattr(sse_link, "PATIENCES", 0.01)
+    server = SseServer(echo)
+    server.http = HttpServer({"/sse": lambda request, exchange: exchange.start_stream(200)})
+    with pytest.raises(ProtocolError, match="where to send messages"):
+        async with opened(server):
+            pass
 
 
 async def test_a_broken_stream_ends_what_waits_and_is_told():

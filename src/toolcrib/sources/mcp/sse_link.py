@@ -21,6 +21,8 @@ from toolcrib.wire.jsonrpc import encode_notification, encode_request
 
 INITIALIZED = "notifications/initialized"
 ENDPOINT_MAX = 4096
+PATIENCES = 2
+"""Times the limit for reaching a server: so long its stream may be silent before its first event."""
 WRITES_MAX = 200
 """Messages without an answer that may be on their way at once: a server that asks more is not answered."""
 FORGOTTEN = frozenset({404, 410})
@@ -57,7 +59,11 @@ class SseLink(StreamLink):
         link = cls(server, events, tasks, network)
         link._reader = tasks.spawn(link._read(), f"stream-{server.name}")
         try:
-            await link._endpoint
+            async with asyncio.timeout(PATIENCES * server.connect_timeout_s):
+                await link._endpoint
+        except TimeoutError:  # many a stream is opened by a GET, and most are not of this transport
+            await link.close()
+            raise ProtocolError("The server opened a stream, and did not say where to send messages.") from None
         except BaseException:
             await link.close()
             raise
