@@ -98,7 +98,7 @@ class Route:
         return shown
 
 
-_OTHERS = (OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT, OfferKind.SKILL)
+_OTHERS = (OfferKind.SKILL, OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT)
 
 
 def keys_for(name: str) -> list[str]:
