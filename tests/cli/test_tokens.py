@@ -227,3 +227,13 @@ def test_a_door_that_was_closed_is_opened_by_a_reset_alone(toolcrib):
 
     assert (closed.returncode != 0, "toolcrib tokens reset" in closed.stderr) == (True, True)
     assert (unsure.returncode != 0, reset.returncode, toolcrib.json("tokens", "ls")) == (True, 0, [])
+
+
+def test_a_token_may_name_the_tools_of_a_knowledge_base_that_is_still_empty(toolcrib):
+    """By either of their names; only what could never be meant is warned of."""
+    named = ("--tool", "kb_*", "--tool", "kb.answer", "--tool", "kb_anser")
+
+    made = toolcrib.run("tokens", "create", "reader", "--level", "read_only", *named)
+
+    assert made.returncode == 0
+    assert [name for name in ("kb_*", "kb.answer", "kb_anser") if f"is called '{name}'" in made.stderr] == ["kb_anser"]

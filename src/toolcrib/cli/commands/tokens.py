@@ -150,7 +150,7 @@ async def _warn_of_unknown(options: Options, console: Console) -> int:
 def _unknown(options: Options, crib: Crib) -> Iterator[str]:
     servers = [NATIVE, *crib.shelves, *crib.disabled]
     yield from (f"No server here is called {name!r}." for name in _unmatched(options.server, servers))
-    tools = list(crib.catalog.routes)
+    tools = [*crib.catalog.routes, *crib.catalog.quiet]
     yield from (f"No tool known here is called {name!r}." for name in _unmatched(options.tool, tools))
 
 
