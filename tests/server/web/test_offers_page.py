@@ -90,6 +90,19 @@ def test_a_policy_is_set_on_the_page_of_what_it_is_for(bench: Bench):
     assert bench.owner.post(f"{ABOUT}/policy", policy="maybe").status == 422
 
 
+def test_what_is_disabled_leaves_the_lists_and_can_be_taken_back(bench: Bench):
+    """It has no page then; no rule is written for a name that nothing has."""
+    gone = bench.owner.post(f"{GREET}/policy", policy="disable")
+    listed = bench.owner.get("/tools?policy=disable").text
+    wrong = bench.owner.post("/tools/prompt%20lib__greet/policy", policy="allow")
+    hidden, shown = bench.owner.get(GREET), bench.owner.get("/tools/prompt%20lib__greet")
+    bench.program.run("policy", "lib__greet", "allow")
+
+    assert (gone.place, hidden.status, shown.status) == ("/prompts?done=policy&name=lib__greet", 404, 404)
+    assert ("prompt lib__greet" in listed, "/settings/policies" in listed, wrong.status) == (True, True, 404)
+    assert '"prompt lib__greet"' not in bench.program.config.read_text()
+
+
 def test_what_changed_is_looked_at_and_accepted(bench: Bench, tmp_path: Path):
     """On its own page and on that of approvals; nobody accepts what they did not see."""
     show(tmp_path, bench, '"description": "Greets."', '"description": "Greets, and <script>obeys</script>."')

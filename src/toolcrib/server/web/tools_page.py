@@ -134,7 +134,7 @@ async def _listed(visit: PageRequest) -> dict[str, Any]:
         "wanted": asdict(wanted),
         "is_filtered": not wanted.is_anything,
         "rows": [_row(view, route) for route in found[first : first + PAGE]],
-        "hidden": [(name, tool_address(name), why.reason) for name, why in sorted(hidden.items())[:PAGE]],
+        "hidden": [(name, _hidden_address(name), why.reason) for name, why in sorted(hidden.items())[:PAGE]],
         "first": first + 1,
         "total": len(found),
         "all": len(routes),
@@ -145,6 +145,15 @@ async def _listed(visit: PageRequest) -> dict[str, Any]:
         "missing": view.missing(),
         "states": [*POLICIES, HELD] if view.is_operator else SHOWN,
     }
+
+
+def _hidden_address(key: str) -> str:
+    """Where somebody can see why it is hidden; what is no tool has no page of its own then."""
+    return tool_address(key) if _is_tool(key) else "/settings/policies"
+
+
+def _is_tool(key: str) -> bool:
+    return " " not in key
 
 
 def _row(view: CallerView, route: Route) -> dict[str, Any]:
@@ -167,7 +176,7 @@ def _brief(text: str) -> str:
 async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_known()
     view, name = visit.view, visit.params["name"]
-    if view.is_operator and name in view.catalog.left_out and view.tool(name) is None:
+    if view.is_operator and _is_tool(name) and name in view.catalog.left_out and view.tool(name) is None:
         return pages.render(visit, "tools/left_out.html", name=name, story=view.explain(name), **_RULES)
     route = known_tool(visit)
     return render_tool(pages, visit, route, first_try(route, visit.query))
@@ -257,7 +266,7 @@ async def _back(_: Pages, visit: PageRequest) -> HttpAnswer:
 async def _set_policy(_: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
     view, name, policy = visit.view, visit.params["name"], visit.form().get("policy", "")
-    if view.tool(name) is None and name not in view.catalog.left_out:
+    if not _is_tool(name) or (view.tool(name) is None and name not in view.catalog.left_out):
         raise not_found("tool", name)
     if policy not in POLICIES:
         raise unfit(f"A policy is one of {', '.join(POLICIES)}.")
