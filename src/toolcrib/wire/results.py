@@ -149,6 +149,8 @@ def without_type(raw: bytes, known: str | None = None) -> bytes:
         return raw
     if raw.startswith(b"{" + _COMPLETE + b","):
         return b"{" + raw[len(_COMPLETE) + 2 :]
+    if raw.endswith(b"," + _COMPLETE + b"}"):  # the only bracket behind it: the last member of the whole
+        return raw[: -len(_COMPLETE) - 2] + b"}"
     try:
         members = _fields.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
