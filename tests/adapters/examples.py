@@ -12,7 +12,9 @@ from tests.fleet.frameworks import OVER_MCP
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-FRAMEWORK = re.compile(rf"^from (?:toolcrib\.adapters\.(\w+)|({'|'.join((*OVER_MCP, 'fastapi'))})\b)", re.MULTILINE)
+FRAMEWORK = re.compile(
+    rf"^from (?:toolcrib\.adapters\.(?!offered\b)(\w+)|({'|'.join((*OVER_MCP, 'fastapi'))})\b)", re.MULTILINE
+)
 
 
 def blocks(language: str) -> list[pytest.param]:
