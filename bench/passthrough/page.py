@@ -7,10 +7,15 @@ from dataclasses import dataclass
 ERAS = ("handshake", "stateless")
 PAIRS = tuple((client, server) for client in ERAS for server in ERAS)
 YES, NO, NOT_THERE = "yes", "no", "n.a."
-NOT_APPLICABLE = {("ping", "stateless"): "the stateless era has no ping"}
-"""Of a feature and the client's era: why there is nothing to pass."""
-
 Pair = tuple[str, str]  # the client's era, the server's
+
+
+def why_not_there(feature: str, pair: Pair) -> str:
+    """Why there is nothing to pass; empty if there is."""
+    client, server = pair
+    if feature == "ping" and client == "stateless":
+        return "the stateless era has no ping"
+    return "the extension is of the stateless era" if feature == "skills" and server == "handshake" else ""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Made with the official SDK, which serves both eras; a gate before it refuses the other one as servers of one era do.
 """
 
+import hashlib
 import json
 import sys
 import warnings
@@ -28,7 +29,14 @@ Context = ServerRequestContext[Any, Any]
 OBJECT: dict[str, Any] = {"type": "object"}
 TASKS = "io.modelcontextprotocol/tasks"
 SKILLS = "io.modelcontextprotocol/skills"
-SKILL = {"uri": "skill://brew/SKILL.md", "frontmatter": {"name": "brew", "description": "Makes tea."}, "resources": []}
+RECIPE = "---\nname: brew\ndescription: Makes tea.\n---\nBoil water.\n"
+RECIPE_URI = "skill://brew/SKILL.md"
+DIGEST = f"sha256:{hashlib.sha256(RECIPE.encode()).hexdigest()}"
+SKILL = {
+    "uri": RECIPE_URI,
+    "frontmatter": {"name": "brew", "description": "Makes tea."},
+    "resources": [{"uri": RECIPE_URI, "digest": DIGEST, "size": len(RECIPE)}],
+}
 PAGE = "ui://brew/page.html"
 APP = "text/html;profile=mcp-app"
 CSP = {"ui": {"csp": {"connectDomains": ["https://tea.example"]}}}
@@ -248,7 +256,7 @@ async def list_resources(*_: Any) -> types.ListResourcesResult:
         {"uri": "memo://tea", "name": "tea", "mimeType": "text/plain", "title": "Tea"},
         {"uri": "memo://watched", "name": "watched"},
         {"uri": PAGE, "name": "page", "mimeType": APP},
-        {"uri": SKILL["uri"], "name": "skill"},
+        {"uri": RECIPE_URI, "name": "skill", "mimeType": "text/markdown"},
     ]
     return types.ListResourcesResult.model_validate({"resources": entries})
 
@@ -263,7 +271,7 @@ CONTENTS: Mapping[str, list[dict[str, Any]]] = {
     "memo://watched": [{"text": "pot"}],
     "memo://cups/3": [{"text": "cup 3"}],
     PAGE: [{"text": "<p>tea</p>", "mimeType": APP, "_meta": CSP}],
-    str(SKILL["uri"]): [{"text": "Boil water."}],
+    RECIPE_URI: [{"text": RECIPE, "mimeType": "text/markdown"}],
 }
 
 

@@ -509,7 +509,7 @@ async def test_what_no_server_can_do_is_not_there(method, params):
     async with opened(source) as made:
         error = await ask(made, method, params)
 
-    assert error["code"] == -32601
+    assert error == {"code": -32601, "message": "Method not found", "data": method}
 
 
 async def test_a_server_of_the_same_era_says_in_its_own_words_that_a_resource_is_not_there():

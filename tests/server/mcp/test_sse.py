@@ -190,6 +190,17 @@ async def test_changes_are_told_on_the_stream():
         assert (await client.message())["method"] == "notifications/tools/list_changed"
 
 
+async def test_nothing_is_told_before_the_handshake():
+    """How the lists came to be is no news to a client that has not read them."""
+    async with memory_crib(tools=[add]) as made, served(made.crib) as client:
+        await client.open()
+        made.native.unregister("add")
+        await client.post({"id": 0, "method": "initialize", "params": HELLO})
+        first = await client.message()
+
+    assert first["id"] == 0
+
+
 async def test_nobody_uses_the_session_of_another_caller():
     """The id alone is not enough."""
     async with client_of(tools=[add]) as client:

@@ -131,7 +131,7 @@ class McpService:
         return b"{}"
 
     async def _subscribe(self, asked: Asked) -> bytes:
-        self._need("subscribe" in self._capabilities().get("resources", ()), asked)
+        self._need("subscribe" in self._capabilities().get("resources", {"subscribe": True}), asked)
         uri, client = _uri_of(asked), _client_of(asked)
         client.news = client.news or ClientNews(self.front, client.tell)
         try:
@@ -144,7 +144,7 @@ class McpService:
     def _need(is_announced: bool, asked: Asked) -> None:
         """What is not announced is not there."""
         if not is_announced:
-            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", asked.method)
 
     async def _unsubscribe(self, asked: Asked) -> bytes:
         uri, client = _uri_of(asked), _client_of(asked)

@@ -30,6 +30,7 @@ class McpSession:
         "caller",
         "exchange",
         "id",
+        "is_greeted",
         "key",
         "last_used",
         "news",
@@ -54,6 +55,8 @@ class McpSession:
         self.stream: StandingStream | None = None
         self.exchange: Exchange | None = None
         """Of a client of HTTP+SSE: what its stream, and so all that it is answered, is written to."""
+        self.is_greeted = True
+        """Whether its handshake was answered: how the lists came to be before that is no news."""
         self.news: ClientNews | None = None
         """What the client subscribed to."""
         self.owed: dict[str, tuple[str, Mapping[str, Any]]] = {}
@@ -76,7 +79,7 @@ class McpSession:
 
     def tell_changed(self, method: str) -> None:
         """Tell of a changed list; who has no stream, and never read the list, need not know."""
-        if self.stream is not None or method in self._read:
+        if self.is_greeted and (self.stream is not None or method in self._read):
             self.tell(method, {})
 
     def settle(self) -> list[tuple[str, Mapping[str, Any]]]:

@@ -84,6 +84,7 @@ class SseDoor(HttpDoor):
         if session is None:
             exchange.answer(503, error_body("HTTP_TOO_MANY_SESSIONS", "Too many sessions. Try again later."))
             return
+        session.is_greeted = False
         begin = partial(self._begin_stream, session, exchange, endpoint(request.path, session.id))
         if self._lookups is None:
             begin()
@@ -147,6 +148,7 @@ class SseDoor(HttpDoor):
     async def _greet_on(self, exchange: Exchange, request_id: RequestId, session: McpSession) -> None:
         """Answer a handshake."""
         say(exchange, encode_result(request_id, await self._mcp.initialize(session.asker, session.caller)))
+        session.is_greeted = True
 
 
 def check_request(message: Inbound, request_id: RequestId, session: McpSession) -> None:
