@@ -88,10 +88,8 @@ async def measure(options: Options) -> Report:
     fronts = [front for front in FRONTS if not options.only or front.name in options.only]
     cells: dict[tuple[str, Pair, str], Cell] = {}
     with tempfile.TemporaryDirectory(prefix="bench-passthrough-") as folder:
-        for front in fronts:
-            for pair in PAIRS:
-                found = await _ask(front, pair, Path(tempfile.mkdtemp(dir=folder)))
-                cells |= {(front.name, pair, feature): cell for feature, cell in found.items()}
+        for found in await asyncio.gather(*(_ask_all(front, Path(folder)) for front in fronts)):
+            cells |= found
     features = tuple(dict.fromkeys(feature for _, _, feature in cells))
     matrix = Matrix(features, tuple(front.name for front in fronts), cells, _versions(fronts))
     if len(fronts) == len(FRONTS):
@@ -120,6 +118,14 @@ def _versions(fronts: Sequence[Front]) -> str:
     files = dict.fromkeys(["sdk.txt", *(front.versions for front in fronts if front.versions)])
     named = dict.fromkeys(version for file in files for version in environments.pinned(file))
     return ", ".join(version for version in named if not version.startswith("mcp-hub"))
+
+
+async def _ask_all(front: Front, folder: Path) -> dict[tuple[str, Pair, str], Cell]:
+    cells: dict[tuple[str, Pair, str], Cell] = {}
+    for pair in PAIRS:
+        found = await _ask(front, pair, Path(tempfile.mkdtemp(dir=folder)))
+        cells |= {(front.name, pair, feature): cell for feature, cell in found.items()}
+    return cells
 
 
 async def _ask(front: Front, pair: Pair, home: Path) -> dict[str, Cell]:

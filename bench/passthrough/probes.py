@@ -46,8 +46,8 @@ class Probe:
         self.client: Client
         self._stack = AsyncExitStack()
 
-    async def open(self) -> None:
-        async with asyncio.timeout(CONNECT_S):
+    async def open(self, patience_s: float) -> None:
+        async with asyncio.timeout(patience_s):
             self.client = await self._stack.enter_async_context(self._client())
             if IS_MODERN:  # nothing has been sent yet: a program that is still starting gets its time here
                 with suppress(MCPError):
@@ -371,6 +371,7 @@ class Line:
     def __init__(self) -> None:
         self._orders: asyncio.Queue[tuple[Callable[[Probe], Awaitable[None]], asyncio.Future[str]]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
+        self._patience_s = CONNECT_S  # what never answered is not given that much time again
 
     async def run(self, work: Callable[[Probe], Awaitable[None]]) -> str:
         if self._task is None or self._task.done():
@@ -389,11 +390,13 @@ class Line:
         """One task opens the connection, uses it and closes it: the SDK insists."""
         probe = Probe()
         try:
-            await probe.open()
+            await probe.open(self._patience_s)
         except Exception as error:
-            (await self._orders.get())[1].set_result(f"no connection: {words(error)}")
+            self._patience_s = LIMIT_S / 2
             await probe.close()
+            (await self._orders.get())[1].set_result(f"no connection: {words(error)}")
             return
+        self._patience_s = CONNECT_S
         try:
             while True:
                 work, answer = await self._orders.get()
