@@ -109,7 +109,9 @@ URI_MAX = 4096
 """Characters of a URI; longer ones are nobody's."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://)?")
 _PUBLIC = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.\-]*:(?://)?)?)([a-z][a-z0-9]*(?:_[a-z0-9]+)*)/(.*)", re.DOTALL)
-_DOTS = re.compile(r"/(?:\.{1,2}(?=/|$))")
+_DOTS = re.compile(r"/\.(?=/|$)")
+_SLASHES = re.compile(r"(?<=[^:/])/{2,}|(?<=://)/{2,}")
+_CLIMB = re.compile(r"(?:^|[/\\:=]|__)\.\.(?=[/\\;?#&]|$)")
 
 
 def to_public(server: str, uri: str) -> str:
@@ -133,11 +135,21 @@ def uri_of_name(name: str, server: str) -> str:
 
 def plain_uri(name: str) -> str:
     """The name with nothing written in another way: rules for it hold for every spelling of it."""
+    return _SLASHES.sub("/", _DOTS.sub("", _unquoted(name)))
+
+
+def climbs_out(name: str) -> bool:
+    """Whether a URI leads out of where its words say it is (``..``), however that is written: no rule could hold for
+    it, because nobody but its server knows where it ends."""
+    return ".." in (plain := _unquoted(name)) and _CLIMB.search(plain) is not None
+
+
+def _unquoted(name: str) -> str:
     for _ in range(3):
         name, before = unquote(name), name
         if name == before:
             break
-    return _DOTS.sub("", name)
+    return name
 
 
 UI_EXTENSION = "io.modelcontextprotocol/ui"

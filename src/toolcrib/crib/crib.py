@@ -313,10 +313,10 @@ class Crib:
             self._finder.note_unknown(call, error)
         return Result.failed(error)
 
-    def handed_out(self, call: Request) -> Route | None:
-        """Where a resource is read that no list contains: by a caller who was given its link in a result, or of a
-        server that lists none."""
-        return None if self._finder is None else self._finder.handed_out(call) or self._finder.undescribed(call)
+    def unlisted(self, call: Request, template: Route | None) -> Route | None:
+        """Where a resource is read that no list contains: by its template, by a caller who was given its link in a
+        result, or of a server that lists none; refused if the rules say so."""
+        return None if self._finder is None else self._finder.unlisted(call, template)
 
     async def _find_step(self, call: Request) -> tuple[str, Step]:
         """The layers for an offer that is asked for the first time, composed once."""

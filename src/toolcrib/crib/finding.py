@@ -21,7 +21,7 @@ from toolcrib.core.access import EVERYTHING, may_know
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
-from toolcrib.core.names import SEPARATOR, plain_uri, split_name
+from toolcrib.core.names import SEPARATOR, climbs_out, plain_uri, split_name
 from toolcrib.core.offers import (
     ASKED_OF,
     Offer,
@@ -67,17 +67,23 @@ class Finder:
                     await self._fresh.compare(shelf)
             route = self._catalog().find(call.kind, call.name)
         if route is None:
-            route = self.handed_out(call) or await self._search(call)
-        return self._concrete(route, call.name) if route.name != call.name else route
+            route = self._given(call) or await self._search(call)
+        return self._concrete(route, call) if route.name != call.name else route
 
-    def handed_out(self, call: Request) -> Route | None:
-        """The way to a resource that no list contains, for a caller who was given its link in a result."""
+    def unlisted(self, call: Request, template: Route | None) -> Route | None:
+        """The way to a resource that no list contains: by its template, by a link that its caller was given, or at a
+        server that lists none; refused if the rules say so."""
+        route = template or self._given(call) or self.undescribed(call)
+        return route if route is None else self._concrete(route, call)
+
+    def _given(self, call: Request) -> Route | None:
+        """The server of a resource that no list contains, for a caller who was given its link in a result."""
         if call.kind is not RequestKind.READ:
             return None
         shelf = self._fresh.shelves.get(self._parts.links.owner(call.caller.id, call.name))
         if shelf is None or self._fresh.quarantine.mode_of(shelf) is PinMode.STRICT:
             return None
-        return self._concrete(Route("", shelf.config.name, Resource(""), shelf.source), call.name)
+        return Route("", shelf.config.name, Resource(""), shelf.source, held=shelf.barred)
 
     def undescribed(self, call: Request) -> Route | None:
         """The way to what no list contains, where there is one server whose names are kept, and it lists nothing of
@@ -94,22 +100,31 @@ class Finder:
             return None
         view = configured_view(shelf.config, self._current.security)
         offer, policy = view(call.name, _UNDESCRIBED[kinds[0]](call.name))
-        return None if policy is Policy.DISABLE else Route(call.name, shelf.config.name, offer, shelf.source, policy)
+        if policy is Policy.DISABLE:
+            return None
+        is_part = call.kind in (RequestKind.READ, RequestKind.BROWSE)
+        return Route("" if is_part else call.name, shelf.config.name, offer, shelf.source, policy)
 
-    def _concrete(self, found: Route, name: str) -> Route:
-        """The way to one resource of a template: what the rules say of either holds, in whatever way it is written."""
+    def _concrete(self, found: Route, call: Request) -> Route:
+        """The way to one resource of a template: what the rules say of either holds, in whatever way it is written,
+        and what is listed under another spelling is in quarantine under this one, too."""
+        name, plain = call.name, plain_uri(call.name)
+        if climbs_out(name):
+            raise _nothing_there(call)
         shelf, security = self._fresh.shelves.get(found.server), self._current.security
         view = native_view(security) if shelf is None else configured_view(shelf.config, security)
         uri = name.removeprefix(f"{found.server}{SEPARATOR}") if self._parts.prefix and found.server else name
         shown, policy = view(name, Resource(uri, found.offer.description, extra=found.offer.extra))
-        other, other_policy = view(plain_uri(name), replace(shown, name=plain_uri(uri)))
-        level = max(shown.security_level, other.security_level, found.offer.security_level, key=lambda one: one.rank)
-        for stricter in (other_policy, found.policy):
+        other, other_policy = view(plain, replace(shown, name=plain_uri(uri)))
+        listed = found if plain == name else self._catalog().find(call.kind, plain) or found
+        levels = (each.security_level for each in (shown, other, found.offer, listed.offer))
+        level = max(levels, key=lambda one: one.rank)
+        for stricter in (other_policy, found.policy, listed.policy):
             policy = stricter if is_stricter_policy(stricter, policy) else policy
         if policy is Policy.DISABLE:
-            raise UnknownTool(name, kind=OfferKind.RESOURCE)
+            raise _nothing_there(call)
         offer = replace(shown, security_level=level)
-        return Route(name, found.server, offer, found.source, policy, found.held)
+        return Route(name, found.server, offer, found.source, policy, found.held or listed.held)
 
     def subject_of(self, route: Route, kind: RequestKind) -> Subject:
         """The offer that a chain of layers is to be built for."""
@@ -191,3 +206,9 @@ class Finder:
         except InvalidName:
             return []
         return [shelf] if shelf else []
+
+
+def _nothing_there(call: Request) -> ToolcribError:
+    """What whoever asks for a resource is told that cannot be had; who may not know of all learns no more than that."""
+    is_whole = call.caller.grants == EVERYTHING
+    return UnknownTool(call.name, kind=OfferKind.RESOURCE) if is_whole else not_open()

@@ -354,7 +354,7 @@ class ProfileView:
 
     def _unlisted(self, call: Request, template: Route | None) -> Route | None:
         """The way to a resource that only a template, or a link in a result, stands for, if the profile has it."""
-        route, profile = template or self.crib.handed_out(call), self._settings.profile
+        route, profile = self.crib.unlisted(call, template), self._settings.profile
         if route is None or (profile is not None and not shows(profile, route, call.name)):
             return None
         return replace(route, name=call.name, real=call.name)
