@@ -212,32 +212,48 @@ async def not_found(probe: Probe) -> None:
     raise Lost("no error")
 
 
+async def again(probe: Probe, tool: str) -> None:
+    """Make it happen until it was heard of: a gateway may still be about to listen to the server."""
+    while True:
+        await probe.said(tool)
+        await asyncio.sleep(1.5)
+
+
+async def heard(probe: Probe, tool: str, notice: str) -> None:
+    probe.told.clear()
+    cause = asyncio.ensure_future(again(probe, tool))
+    try:
+        await probe.until(lambda: any(getattr(one, "method", "") == notice for one in probe.told))
+    finally:
+        cause.cancel()
+
+
+async def next_event(probe: Probe, tool: str, stream: Any) -> Any:
+    cause = asyncio.ensure_future(again(probe, tool))
+    try:
+        return await anext(aiter(stream))
+    finally:
+        cause.cancel()
+
+
 async def updated(probe: Probe) -> None:
     if IS_MODERN:
         async with probe.client.listen(resource_subscriptions=["memo://watched"]) as stream:
-            await probe.said("touch")
-            event = await anext(aiter(stream))
+            event = await next_event(probe, "touch", stream)
             want("memo://watched" in str(event), f"{event}")
         return
     await probe.client.subscribe_resource("memo://watched")
-    await probe.said("touch")
-    await probe.until(
-        lambda: any(getattr(one, "method", "") == "notifications/resources/updated" for one in probe.told)
-    )
+    await heard(probe, "touch", "notifications/resources/updated")
 
 
 async def list_changed(probe: Probe) -> None:
+    before = {tool.name for tool in (await probe.client.list_tools()).tools}
     if IS_MODERN:
         async with probe.client.listen(tools_list_changed=True) as stream:
-            name = await probe.said("grow")
-            await anext(aiter(stream))
+            await next_event(probe, "grow", stream)
     else:
-        probe.told.clear()
-        name = await probe.said("grow")
-        await probe.until(
-            lambda: any(getattr(one, "method", "") == "notifications/tools/list_changed" for one in probe.told)
-        )
-    want(name in {tool.name for tool in (await probe.client.list_tools()).tools}, "the list is the old one")
+        await heard(probe, "grow", "notifications/tools/list_changed")
+    want({tool.name for tool in (await probe.client.list_tools()).tools} > before, "the list is the old one")
 
 
 async def prompts(probe: Probe) -> None:
