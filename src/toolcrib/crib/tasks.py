@@ -93,6 +93,8 @@ class TaskBook:
         self._entries: dict[str, TaskEntry] = {}
         self._works: dict[str, LongWork] = {}
         self._counts, self._bytes = Counter[str](), Counter[str]()
+        self._begun = Counter[str]()
+        """Calls that may yet become tasks, by caller: each has its place already."""
         self._changes: dict[str, asyncio.Event] = {}
         self._unshared: dict[str, None] = {}
         self._is_sharing = False
@@ -110,9 +112,13 @@ class TaskBook:
 
     def has_room(self, caller: str) -> bool:
         """Whether one more task can be kept for this caller."""
-        if self._counts[caller] >= self.settings.per_caller or len(self._entries) >= TASKS_MAX:
+        if not self._is_room(caller):
             self._sweep()
-        return self._counts[caller] < self.settings.per_caller and len(self._entries) < TASKS_MAX
+        return self._is_room(caller)
+
+    def _is_room(self, caller: str) -> bool:
+        own, all_of_them = self._counts[caller] + self._begun[caller], len(self._entries) + self._begun.total()
+        return own < self.settings.per_caller and all_of_them < TASKS_MAX
 
     async def run(self, call: Request, address: str, ways: Ways) -> Result:
         """Run a call for a client that knows tasks; what takes long, or asks in the middle of it, becomes one."""
@@ -120,6 +126,16 @@ class TaskBook:
         work.may_go_out = self.has_room(call.caller.id)
         if ways.must_be_task and not work.may_go_out:
             return Result.failed(self._too_many())
+        begun, caller = self._begun, call.caller.id
+        begun[caller] += work.may_go_out
+        try:
+            return await self._run(call, address, ways, work)
+        finally:
+            begun[caller] -= work.may_go_out
+            if not begun[caller]:
+                del begun[caller]
+
+    async def _run(self, call: Request, address: str, ways: Ways, work: LongWork) -> Result:
         running = work.running = self._scope.spawn(work.work(), "long-work")
         try:
             await asyncio.wait(
@@ -191,11 +207,11 @@ class TaskBook:
             self._hand_on(entry, result.task)
             return
         shown, error = ways.encode(result)
-        if not error and not self._has_space(entry, len(shown)):
+        if not self._has_space(entry, len(shown) + len(error)):
             shown, error = b"", _encode({"code": -32603, "message": "There was no room to keep the result."})
         status = TaskStatus.FAILED if error else TaskStatus.COMPLETED
         entry.result = shown
-        self._bytes[entry.caller] += len(shown)
+        self._bytes[entry.caller] += len(shown) + len(error)
         self._set(entry, status=status, requests=b"", error=error)
 
     def _hand_on(self, entry: TaskEntry, task: TaskState) -> None:
@@ -292,7 +308,7 @@ class TaskBook:
         if work is not None and work.running is not None:
             work.running.cancel()
         self._counts[entry.caller] -= 1
-        self._bytes[entry.caller] -= len(entry.result)
+        self._bytes[entry.caller] -= len(entry.result) + len(entry.state.error)
         for counter in (self._counts, self._bytes):
             if counter[entry.caller] <= 0:
                 del counter[entry.caller]

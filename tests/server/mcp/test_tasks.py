@@ -593,19 +593,41 @@ async def test_a_nonsensical_lifetime_is_brought_within_bounds(ttl):
     assert 0 < created["task"]["ttl"] <= 3_600_000
 
 
-async def test_results_that_nobody_asks_for_do_not_fill_the_memory(monkeypatch):
+async def test_calls_that_begin_at_once_become_no_more_tasks_than_there_may_be():
+    """Each has its place from when it begins, though it takes a while until it is a task."""
+    source = slow()
+    async with opened(source, tasks=TasksConfig(after_s=0.0, per_caller=3)) as made:
+        client = Client(made, NEW, ALICE)
+        calls = [asyncio.ensure_future(client.call()) for _ in range(10)]
+        while sum(call.done() for call in calls) < 3 or len(source.calls) < 10:
+            await asyncio.sleep(0)
+        source.calling.release()
+        kinds = [(await call)["resultType"] for call in calls]
+
+    assert (kinds.count("task"), kinds.count("complete")) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        Result({"content": [{"type": "text", "text": "x" * 600}]}),
+        RemoteError(-32050, "Broken.", data="x" * 600),
+    ],
+    ids=["result", "error"],
+)
+async def test_results_that_nobody_asks_for_do_not_fill_the_memory(monkeypatch, large):
     """What cannot be kept is told as such."""
     monkeypatch.setattr("toolcrib.crib.tasks.RESULTS_MAX", 4000)
     source = FakeSource("srv", ["dig"])
-    source.answers["dig"] = Result({"content": [{"type": "text", "text": "x" * 600}]})
+    source.answers["dig"] = large
     source.calling.hold()
     async with opened(source) as made:
         client = Client(made, NEW)
         ids = [await client.begin() for _ in range(2)]
         source.calling.release()
-        ended = [(await client.until(task_id, "completed", "failed"))["status"] for task_id in ids]
+        ended = [await client.until(task_id, "completed", "failed") for task_id in ids]
 
-    assert sorted(ended) == ["completed", "failed"]
+    assert sorted("no room" in json.dumps(state) for state in ended) == [False, True]
 
 
 async def test_a_client_that_goes_before_it_was_answered_ends_its_call():

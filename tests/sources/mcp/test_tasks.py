@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.pipeline import Subject
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import CallTimeout, ConnectionLost, OutcomeUnknown, ProtocolError, RemoteError, ToolFailed
 from toolcrib.core.kinds import TaskAction, TaskStatus
 from toolcrib.core.long_work import EXTENSION, TaskState
@@ -340,6 +341,19 @@ async def test_many_who_ask_at_once_ask_once():
 
     assert [action for action, _ in server.asked] == ["get", "get", "update", "get"]
     assert state.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.parametrize("other", [Caller("other", session="one"), Caller("me", session="two")])
+async def test_nobody_is_told_how_anothers_task_of_the_same_id_stands(other):
+    """Each lane is a process of its own, and many of them number their tasks."""
+    mine = Caller("me", session="one")
+    server = Server(said("completed", result=DONE), said("working"))
+
+    states = [
+        (await server.tasks.act(msgspec.structs.replace(about("get"), caller=who)))[0] for who in (mine, other, mine)
+    ]
+
+    assert [state.status for state in states] == [TaskStatus.COMPLETED, TaskStatus.WORKING, TaskStatus.COMPLETED]
 
 
 async def test_large_answers_are_not_kept():

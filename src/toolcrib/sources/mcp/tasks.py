@@ -49,6 +49,9 @@ Ask = Callable[[Request, TaskAction, Mapping[str, Any]], Coroutine[Any, Any, Raw
 """Asks the server about its work, within the time of the request that wants to know."""
 
 
+_Whose = tuple[str, str, str]
+
+
 @dataclass(slots=True)
 class _Followed:
     """Work that is followed here."""
@@ -89,7 +92,7 @@ class ServerTasks:
         """The tools of the handshake era that can be run as tasks."""
         self._required: frozenset[str] = frozenset()
         self._asking = TaskScope(_ignore)
-        self._latest: dict[str, tuple[float, asyncio.Task[Raw]]] = {}
+        self._latest: dict[_Whose, tuple[float, asyncio.Task[Raw]]] = {}
         """When each task was last asked about, and by what its answer comes."""
 
     def adopt(self, listing: Listing) -> None:
@@ -214,27 +217,33 @@ class ServerTasks:
             case TaskAction.RESULT:
                 return None, await self._ask(call, action, {"taskId": task_id})
             case TaskAction.CANCEL | TaskAction.UPDATE:
-                self._latest.pop(task_id, None)
+                self._latest.pop(_whose(call, task_id), None)
                 more = {} if action is TaskAction.CANCEL else {"inputResponses": said.get("inputResponses") or {}}
                 await self._ask(call, action, {"taskId": task_id, **more})
                 return None, b"{}"
 
     async def _shared(self, call: Request, task_id: str) -> Raw:
         """The latest answer to how work stands, if it is young or still on its way: many who ask at once ask once."""
-        known = self._latest.get(task_id)
+        whose = _whose(call, task_id)
+        known = self._latest.get(whose)
         if known is None or (known[1].done() and self._now() - known[0] >= SAME_FOR_S):
             if len(self._latest) >= SAME_MAX:
                 del self._latest[next(iter(self._latest))]
             asked = self._asking.spawn(self._ask(call, TaskAction.GET, {"taskId": task_id}), f"task-{self._server}")
-            known = self._latest[task_id] = self._now(), asked
+            known = self._latest[whose] = self._now(), asked
         raw = await asyncio.shield(known[1])
-        if len(raw) > SAME_BYTES and self._latest.get(task_id) is known:
-            del self._latest[task_id]
+        if len(raw) > SAME_BYTES and self._latest.get(whose) is known:
+            del self._latest[whose]
         return raw
 
     async def close(self) -> None:
         """Tell nobody any more."""
         await self._asking.close()
+
+
+def _whose(call: Request, task_id: str) -> _Whose:
+    """Whose task it is: processes that do not know each other, one for each caller or session, give the same ids."""
+    return call.caller.id, call.caller.session, task_id
 
 
 def task_support(tool: Tool) -> str:
