@@ -340,3 +340,11 @@ def test_very_many_slips_are_no_slips():
     """Up to a number they are put right and told."""
     assert repaired({"map": {str(n): 1 for n in range(50)}}, NESTED) is not None
     assert repaired({"map": {str(n): 1 for n in range(51)}}, NESTED) is None
+
+
+def test_nothing_is_looked_for_among_more_values_than_anybody_writes():
+    """A text that is JSON in JSON may hold as many as it likes."""
+    schema = {"properties": {"list": {"type": "array", "items": {"type": "integer"}}}}
+
+    assert repaired({"list": [*range(19_000), "1"]}, schema) is not None
+    assert repaired({"list": [*range(20_000), "1"]}, schema) is None

@@ -104,6 +104,10 @@ class SchemaCheck:
         except _NOT_JSON:
             return False
 
+    def accepts_quickly(self, value: Any) -> bool:
+        """Whether the value fits, and that is found out within a moment."""
+        return self.is_quick_for(value) and self.accepts(value)
+
     def problems(self, value: Any) -> list[SchemaProblem]:
         """What is wrong with the value; empty exactly when it is accepted."""
         if self._validator is None or self.accepts(value):

@@ -36,6 +36,9 @@ _DEEPEST = 20
 _MOST_NOTES = 50
 """Whoever makes more slips than this is told what is wrong instead."""
 
+_MOST_VALUES = 20_000
+"""A text may hold far more values than it looks, written as JSON in JSON: beyond these nothing is looked at."""
+
 Repaired = tuple[dict[str, Any], tuple[str, ...]]
 
 
@@ -56,7 +59,7 @@ class _Repair:
     """One pass over arguments; ``notes`` takes what was done, in words."""
 
     def __init__(self, root: Mapping[str, Any], notes: list[str]) -> None:
-        self._root, self._notes = root, notes
+        self._root, self._notes, self._left = root, notes, _MOST_VALUES
 
     def object(self, given: Mapping[str, Any], schema: Mapping[str, Any], place: str, depth: int = 0) -> dict[str, Any]:
         """The object with its names, its values and its nulls put right."""
@@ -83,7 +86,8 @@ class _Repair:
 
     def _value(self, value: Any, schema: Any, place: str, depth: int) -> Any:
         """What was meant by a value; itself if that fits, or nobody can tell."""
-        if depth > _DEEPEST or len(self._notes) > _MOST_NOTES:
+        self._left -= 1
+        if self._left < 0 or depth > _DEEPEST or len(self._notes) > _MOST_NOTES:
             return value
         kinds = _kinds(schema, self._root)
         if kinds and not any(type(value) in _READ.get(kind, ()) for kind in kinds):

@@ -239,3 +239,17 @@ async def test_a_slip_in_large_arguments_that_are_quickly_checked_is_repaired():
     assert len(encoded) > check.quick_bytes
     assert check.is_quick({"citi": city}, encoded)
     assert answering.received == [{"city": city}]
+
+
+async def test_what_is_hidden_in_a_text_is_no_way_around_the_cost_of_a_check():
+    """Signs that are written as escapes are counted in what comes of them, not in the text."""
+    schema = {"properties": {"all": {"type": "array", "items": {"type": "array", "uniqueItems": True}}}}
+    many = msgspec.json.encode([[n] for n in range(1000)]).decode()
+    hidden = "".join(f"\\u{ord(sign):04x}" if sign in ",[]" else sign for sign in many)
+    layered, given = Layered(schema, "met"), {"all": f'["{hidden}"]'}
+
+    with pytest.raises(InvalidArguments):
+        await layered.run(given)
+
+    assert compile_check(schema).is_quick_for(given)
+    assert layered.received == []

@@ -88,8 +88,8 @@ def _written(call: Request, check: SchemaCheck) -> bytes:
 
 def _repair(call: Request, subject: Subject, check: SchemaCheck) -> Request | None:
     """The call with arguments that fit, and what was done to them noted; ``None`` if there is no way. What only a
-    profile may give is neither given nor changed."""
-    found, given = repair(subject.offer.input_schema, call.arguments, check.accepts), call.arguments
+    profile may give is neither given nor changed; and a text may hold more than it looks, written as JSON in JSON."""
+    found, given = repair(subject.offer.input_schema, call.arguments, check.accepts_quickly), call.arguments
     if found is None or any(found[0].get(name) is not given.get(name) for name in call.context.withheld):
         return None
     repaired, call.context.repairs = found
