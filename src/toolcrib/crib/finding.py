@@ -32,6 +32,7 @@ from toolcrib.core.offers import (
     ResourceTemplate,
     Skill,
     Tool,
+    offer_key,
 )
 from toolcrib.core.requests import Request
 from toolcrib.crib.servers import Parts
@@ -94,7 +95,7 @@ class Finder:
         catalog, kinds = self._catalog(), ASKED_OF[call.kind]
         routes = (*catalog.routes.values(), *catalog.others.values())
         is_listed = any(route.server and route.offer.kind in kinds for route in routes)
-        if is_listed or shelf.held or call.name in catalog.left_out:
+        if is_listed or shelf.held or any(offer_key(kind, call.name) in catalog.left_out for kind in kinds):
             return None
         if self._fresh.quarantine.mode_of(shelf) is PinMode.STRICT:
             return None
