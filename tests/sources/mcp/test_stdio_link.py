@@ -66,8 +66,10 @@ class Piped(StdioLink):
         channel: RecordingChannel | None = None,
         params: bytes = b"{}",
         caller: Caller | None = ANN,
+        name: str = "",
     ):
-        question = ServerRequest(self.new_id(), method, params, channel=channel or RecordingChannel(), caller=caller)
+        channel = channel or RecordingChannel()
+        question = ServerRequest(self.new_id(), method, params, name, channel=channel, caller=caller)
         return question, asyncio.create_task(self.ask(question))
 
 
@@ -259,6 +261,28 @@ async def test_a_question_that_may_be_for_several_callers_is_put_to_none_of_them
     assert "Several callers share this server" in told["s1"]["error"]["message"]
     assert told["s2"]["result"] == {}
     assert link.heard == ["asked"]
+
+
+async def test_a_question_that_names_a_task_is_of_whoever_asks_about_that_task(link):
+    """The call that it came of was answered long ago: whoever's call is under way now has nothing to do with it."""
+    asked = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t1"}}}
+    question, task = link.start(caller=BEN)
+    await turn()
+    link.say(id=question.id, result={})
+    await task
+    link.start(channel=roots("ann"))
+    await turn()
+    link.say(id="s1", method="roots/list", params=asked)
+    await turn()
+    link.start("tasks/result", channel=roots("ben"), caller=BEN, name="t1")
+    await turn()
+    link.say(id="s2", method="roots/list", params=asked)
+    link.say(id="s3", method="roots/list", params={"_meta": {"io.modelcontextprotocol/related-task": "t1"}})
+    await turn()
+
+    told = answers(link)
+    assert ["error" in told[name] for name in ("s1", "s2", "s3")] == [True, False, True]
+    assert told["s2"]["result"] == {"roots": [{"uri": "file:///ben"}]}
 
 
 async def test_a_call_that_was_given_up_counts_until_the_server_is_done_with_it(link):

@@ -1,8 +1,8 @@
 """Whose message it is that a server sends without naming a call: a question, a line of its log.
 
-It is of the caller whose calls are under way over the link, if they are all of one caller in one session, or if only
-one caller uses the link at all. Where several share it nobody can tell, so nobody gets it. Between calls it is of
-whoever used the link last, if nobody else ever did.
+What names a task is of whoever asks about that task. All else is of the caller whose calls are under way over the
+link, if they are all of one caller in one session, or if only one caller uses the link at all. Where several share it
+nobody can tell, so nobody gets it. Between calls it is of whoever used the link last, if nobody else ever did.
 """
 
 from collections.abc import Iterable
@@ -56,11 +56,17 @@ class Attribution:
         if self._given_up and isinstance(request_id, int):
             self._given_up.pop(request_id, None)
 
-    def calls(self, under_way: Iterable[ServerRequest], now: float) -> list[ServerRequest] | None:
+    def calls(self, under_way: Iterable[ServerRequest], now: float, task_id: str = "") -> list[ServerRequest] | None:
         """The calls that the server may mean, all of one caller, the oldest first; ``None`` if there are several
         callers that it may mean. If none is under way, the latest there was, of a client that hears what comes later.
+
+        With the id of a task it means whoever asks about that: whose call is under way may be somebody else.
         """
         calls = [request for request in under_way if request.caller is not None]
+        if task_id:
+            about = [call for call in calls if call.name == task_id and call.method.startswith("tasks/")]
+            if about or self._is_mixed:
+                return about or None
         if not calls:
             return self._standing()
         if self._is_of_one:

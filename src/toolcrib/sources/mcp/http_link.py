@@ -235,7 +235,7 @@ class HttpLink:
     def _answer_server(self, question: ServerRequest, message: Outbound) -> None:
         if self._asking.is_full:
             return  # an answer would be one more request: a server that asks this much gets none
-        calls = self._meant_calls(question)
+        calls = self._meant_calls(question, link.task_of(message))
         asked = link.whom_to_ask(message, calls, self._events)
         if isinstance(asked, bytes):
             self._asking.start(NOBODY, self._post(asked))
@@ -246,11 +246,11 @@ class HttpLink:
         """Get the client's answer; its delivery does not end with the call, which may be over because of it."""
         self._asking.start(NOBODY, self._post(await link.ask_client(message, channel)))
 
-    def _meant_calls(self, question: ServerRequest) -> list[ServerRequest] | None:
+    def _meant_calls(self, question: ServerRequest, task_id: str = "") -> list[ServerRequest] | None:
         """The call on whose stream it came; on the standing stream, all calls of the one caller it can only be for."""
         if question.method != LISTEN:
             return [question] if question.id in self._calls else []
-        return self._attribution.calls(self._calls.values(), self._loop.time())
+        return self._attribution.calls(self._calls.values(), self._loop.time(), task_id)
 
     def tell(self, method: str, params: bytes) -> None:
         """Send a notification behind everything else; the one that ends a handshake holds back later questions."""

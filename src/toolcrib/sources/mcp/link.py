@@ -15,6 +15,7 @@ from toolcrib.core.errors import RemoteError, ToolcribError
 from toolcrib.core.requests import SILENT, BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
+from toolcrib.wire.eras import META_RELATED_TASK
 from toolcrib.wire.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -230,6 +231,26 @@ _updated = msgspec.json.Decoder(_Updated)
 def params_of(message: Outbound) -> bytes:
     """The params as they came, an empty object when there are none."""
     return b"{}" if message.params is UNSET else bytes(message.params)
+
+
+def task_of(message: Outbound) -> str:
+    """The server's id of the work that a question of it belongs to; empty if it names none."""
+    params = params_of(message)
+    if _RELATED not in params:
+        return ""
+    try:
+        found = _related.decode(params).meta.get(META_RELATED_TASK)
+    except msgspec.DecodeError:
+        return ""
+    return str(found.get("taskId", "")) if isinstance(found, dict) else ""
+
+
+class _Related(msgspec.Struct):
+    meta: dict[str, Any] = msgspec.field(default_factory=dict, name="_meta")
+
+
+_RELATED = META_RELATED_TASK.encode()
+_related = msgspec.json.Decoder(_Related)
 
 
 def heed_news(message: Outbound, events: LinkEvents) -> bool:

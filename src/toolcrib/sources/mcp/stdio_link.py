@@ -198,15 +198,16 @@ class StreamLink:
         self._notices += 1
         return self._notices > NOTICES_PER_S
 
-    def _meant_calls(self) -> list[ServerRequest] | None:
+    def _meant_calls(self, task_id: str = "") -> list[ServerRequest] | None:
         """The calls, all of one caller, that the server can only mean; ``None`` if it may mean several callers."""
-        return self._attribution.calls([waiting[1] for waiting in self._pending.values()], self._loop.time())
+        under_way = [waiting[1] for waiting in self._pending.values()]
+        return self._attribution.calls(under_way, self._loop.time(), task_id)
 
     def _answer(self, message: Outbound) -> None:
         """Answer a question of the server: at once, or when the client of the call that it belongs to has."""
         if self._is_flood():
             return
-        calls = self._meant_calls()
+        calls = self._meant_calls(relay.task_of(message))
         asked = relay.whom_to_ask(message, calls, self._events)
         if not isinstance(asked, bytes) and self._asking.is_full:
             asked = relay.refuse_busy(message)
