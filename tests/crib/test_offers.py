@@ -33,7 +33,7 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.window import Profiles
 from toolcrib.sources.native.functions import define
-from toolcrib.testing import FakeSource, memory_crib
+from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
 
 GREET = other_from_mcp(
     OfferKind.PROMPT,
@@ -288,6 +288,18 @@ async def test_no_uri_climbs_out_of_what_the_rules_say_of_it(uri: str, config: C
             Profiles(crib, config).need().find_resource(crib.resource_name(uri), caller)
 
     assert (climbing.success, fine.success, len(library.asked)) == (False, True, 1)
+
+
+async def test_who_tries_to_climb_out_leaves_an_entry_in_the_audit_log():
+    """One, as for everything that never reaches the layers."""
+    log = MemoryAudit()
+    source = FakeSource("lib")
+    source.others = (ANY,)
+    async with memory_crib(source, audit=log) as made:
+        await made.crib.current()
+        await made.crib.read("memo://lib/public/../secret")
+
+    assert [(entry.decision, entry.outcome) for entry in log.noted] == [("unknown", "TOOL_NOT_FOUND")]
 
 
 async def test_nobody_is_told_of_changes_of_what_a_rule_denies_of_a_template():

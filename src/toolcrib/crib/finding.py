@@ -69,7 +69,13 @@ class Finder:
             route = self._catalog().find(call.kind, call.name)
         if route is None:
             route = self._given(call) or await self._search(call)
-        return self._concrete(route, call) if route.name != call.name else route
+        if route.name == call.name:
+            return route
+        try:
+            return self._concrete(route, call)
+        except ToolcribError as error:
+            self.note_unknown(call, error)
+            raise
 
     def unlisted(self, call: Request, template: Route | None) -> Route | None:
         """The way to a resource that no list contains: by its template, by a link that its caller was given, or at a

@@ -273,9 +273,10 @@ async def test_a_call_that_ends_while_its_client_thinks_keeps_its_outcome_for_it
     assert done["result"]["content"][0]["text"] == "did it without you"
 
 
-async def test_a_result_that_is_too_large_to_be_kept_is_not(monkeypatch):
-    """The client is told that the call has ended."""
-    monkeypatch.setattr(parking, "OUTCOME_MAX", 10)
+@pytest.mark.parametrize("limit", ["OUTCOME_MAX", "OUTCOMES_MAX"])
+async def test_a_result_that_is_too_large_to_be_kept_is_not(monkeypatch, limit):
+    """By itself, or with all that wait; the client is told that the call has ended."""
+    monkeypatch.setattr(parking, limit, 10)
     lot = ParkingLot(Seal(ManualClock()), 60.0)
     slot = Slot()
     parked = lot.park(slot)
@@ -287,6 +288,22 @@ async def test_a_result_that_is_too_large_to_be_kept_is_not(monkeypatch):
     body, _ = await lot.resume(slot.again(), LOCAL_USER, None)
 
     assert "too large to be kept" in json.loads(body)["error"]["message"]
+
+
+async def test_what_was_handed_over_makes_room_for_other_results(monkeypatch):
+    """Only what waits for its client counts."""
+    body = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+    monkeypatch.setattr(parking, "OUTCOMES_MAX", len(body) + 5)
+    lot, ended = ParkingLot(Seal(ManualClock()), 60.0), []
+    for _ in range(2):
+        parked = lot.park(slot := Slot())
+        asking = asyncio.ensure_future(parked.ask("roots/list", b"{}"))
+        await slot.answered.wait()
+        asking.cancel()
+        parked.finish(body, 200)
+        ended.append((lot.kept_bytes, json.loads((await lot.resume(slot.again(), LOCAL_USER, None))[0])["result"]))
+
+    assert (ended, lot.kept_bytes) == ([(len(body), {"content": []})] * 2, 0)
 
 
 class Slot:

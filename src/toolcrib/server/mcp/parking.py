@@ -38,6 +38,8 @@ PARKED_PER_CALLER = 25
 ROUNDS_MAX = 10
 OUTCOME_MAX = 1024 * 1024
 """Bytes of a result that are kept for a client that has not come back yet."""
+OUTCOMES_MAX = 64 * OUTCOME_MAX
+"""The same of all of them."""
 _NOT_ASKED = frozenset({"_meta", "requestState", "inputResponses"})
 
 
@@ -104,6 +106,11 @@ class Parked:
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._outcome: tuple[bytes, int] | None = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much of a result is kept for the client."""
+        return 0 if self._outcome is None else len(self._outcome[0])
 
     @property
     def is_waiting(self) -> bool:
@@ -183,7 +190,7 @@ class Parked:
         if waiter is not None:
             self._leave()
             waiter.deliver(readdressed(body, waiter.request_id), status)
-        elif len(body) <= OUTCOME_MAX:
+        elif len(body) <= OUTCOME_MAX and self._lot.kept_bytes + len(body) <= OUTCOMES_MAX:
             self._outcome = body, status
         else:
             too_large = RpcError(INTERNAL_ERROR, "The call ended meanwhile; its result was too large to be kept.")
@@ -220,6 +227,11 @@ class ParkingLot:
         """How to go on with a call that another replica holds."""
         self._parked: dict[str, Parked] = {}
         self._counts: Counter[str] = Counter()
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept of results whose clients have not come back yet."""
+        return sum(parked.kept_bytes for parked in self._parked.values())
 
     def park(self, channel: ParkedChannel) -> Parked:
         """A place for a call that has something to ask."""
