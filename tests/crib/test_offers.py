@@ -32,6 +32,7 @@ from toolcrib.crib.builder import open_crib
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.window import Profiles
+from toolcrib.schema import check
 from toolcrib.sources.native.functions import define
 from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
 
@@ -326,6 +327,23 @@ async def test_what_is_held_is_held_by_every_spelling_that_a_template_would_take
         read = [(await crib.read(uri)).success for uri in uris]
 
     assert (read, len(library.asked)) == ([False, False, False, True], 1)
+
+
+async def test_very_many_templates_that_may_fit_are_left_to_their_server(tmp_path: Path):
+    """To compare a URI with each takes a while, in which nobody else is served; what is in quarantine stays there."""
+    templates = [ResourceTemplate(f"memo://{{+a}}/{n % 2}{{+b{n}}}", extra={"name": f"t{n}"}) for n in range(40)]
+    loaded = Loaded(Config(), lock=tmp_path / "toolcrib.lock")
+    before = check._template.cache_info().misses
+    async with opened(library := Library(*templates), loaded) as crib:
+        await crib.refresh("lib")
+        read, other = await crib.read("memo://lib/x/1/y"), await crib.read("memo://lib/x/2/y")
+    templates[-1] = replace(templates[-1], description="Another.")
+    async with opened(Library(*templates), loaded) as crib:
+        await crib.refresh("lib")
+        held = [(await crib.read(f"memo://lib/x/{n}/y")).success for n in (0, 1)]
+
+    assert (read.success, other.success, len(library.asked), held) == (True, False, 1, [True, False])
+    assert check._template.cache_info().misses == before
 
 
 async def test_a_crib_in_a_crib_hands_on_every_kind():

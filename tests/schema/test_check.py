@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.check import SchemaProblem, compile_check, describe, fits_template
+from toolcrib.schema.check import SchemaProblem, compile_check, describe, fits_template, literals_of, may_fit
 
 SEARCH = {
     "type": "object",
@@ -395,3 +395,21 @@ def test_problems_are_found_exactly_when_a_value_is_not_accepted(value):
 def test_a_uri_fits_the_template_it_could_have_been_expanded_from(template, uri, fits):
     """In linear time, whatever the template: those with too many expressions stand for nothing."""
     assert fits_template(template, uri) is fits
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "may"),
+    [
+        ("memo://{a}/x{b}", "memo://1/x2", True),
+        ("memo://{a}/x{b}", "memo://x/1", False),
+        ("memo://{a}/x{b}", "note://1/x2", False),
+        ("memo://{a}.md", "memo://1.md2", False),
+        ("memo://{a}", "memo://" + "a" * 5000, False),
+        ("memo://" + "{a}" * 33, "memo://aaa", False),
+        ("memo://" + "a" * 5000 + "{b}", "memo://" + "a" * 4000, False),
+        ("", "", True),
+    ],
+)
+def test_a_uri_that_lacks_a_literal_of_a_template_is_none_of_it(template, uri, may):
+    """They stand in it in their order, the first and the last at its ends."""
+    assert may_fit(literals_of(template), uri) is may

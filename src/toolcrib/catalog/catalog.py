@@ -16,7 +16,7 @@ from toolcrib.core.offers import ASKED_OF, Offer, OfferKind, RequestKind, Tool, 
 from toolcrib.core.skills import DYNAMIC, directory_of, files_of
 from toolcrib.core.source import Source
 from toolcrib.schema.arguments import value_hints
-from toolcrib.schema.check import fits_template
+from toolcrib.schema.check import fits_template, literals_of, may_fit
 from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import DialectOffer, Options
@@ -98,6 +98,8 @@ class Route:
         return shown
 
 
+FITTING_MAX = 16
+"""Templates that are compared with one URI exactly, which takes a pattern for each."""
 _OTHERS = (OfferKind.SKILL, OfferKind.RESOURCE, OfferKind.TEMPLATE, OfferKind.PROMPT)
 
 
@@ -149,7 +151,7 @@ class Catalog:
     stamps: Mapping[OfferKind, int] = field(default_factory=dict, compare=False)
     """The version in which something of each kind last changed."""
     _by_server: dict[str, list[Route]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    _templates: list[Route] = field(init=False, repr=False, compare=False, default_factory=list)
+    _templates: list[tuple[Route, Sequence[str]]] = field(init=False, repr=False, compare=False, default_factory=list)
     _skills: list["SkillRoute"] = field(init=False, repr=False, compare=False, default_factory=list)
 
     def visible_to(self, grants: Grants, kind: OfferKind = OfferKind.TOOL) -> list[Route]:
@@ -187,12 +189,14 @@ class Catalog:
         return None if best is None else best.route
 
     def _by_template(self, name: str) -> Route | None:
-        """The template that stands for a resource; of several, one in quarantine before the others."""
+        """The template that stands for a resource; of several, one in quarantine before the others. Where very many
+        may, their server is left to say whether one does."""
         if not self._templates:
-            self._templates.extend(route for route in self.others.values() if route.offer.kind is OfferKind.TEMPLATE)
-        if not self._templates:
-            return None
-        fitting = [route for route in self._templates if fits_template(route.name, name)]
+            routes = (route for route in self.others.values() if route.offer.kind is OfferKind.TEMPLATE)
+            self._templates.extend((route, literals_of(route.name)) for route in routes)
+        fitting = [route for route, literals in self._templates if may_fit(literals, name)]
+        if len(fitting) <= FITTING_MAX:
+            fitting = [route for route in fitting if fits_template(route.name, name)]
         return min(fitting, key=lambda route: route.held is None, default=None)
 
     def by_key(self, key: str) -> Route | None:

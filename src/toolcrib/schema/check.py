@@ -271,14 +271,31 @@ _SMALL = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 16)
 
 def fits_template(template: str, uri: str) -> bool:
     """Whether a URI template could have been expanded to this URI."""
-    return len(uri) <= URI_MAX and uri.startswith(template.partition("{")[0]) and _template(template)(uri)
+    return may_fit(literals_of(template), uri) and _template(template)(uri)
+
+
+def literals_of(template: str) -> tuple[str, ...]:
+    """What stands around the expressions of a template; nothing of one that stands for nothing."""
+    found = tuple(_EXPRESSION.sub("\n", template).split("\n")) if len(template) <= URI_MAX else ()
+    return found if len(found) <= EXPRESSIONS_MAX + 1 else ()
+
+
+def may_fit(literals: Sequence[str], uri: str) -> bool:
+    """Whether a URI has the literals of a template in their order: a look that costs nearly nothing, after which few
+    templates are left."""
+    if not literals or len(uri) > URI_MAX or not (uri.startswith(literals[0]) and uri.endswith(literals[-1])):
+        return False
+    at = 0
+    for literal in literals:
+        at = uri.find(literal, at) + len(literal)
+        if at < len(literal):
+            return False
+    return True
 
 
 @lru_cache(maxsize=512)
 def _template(template: str) -> Callable[[str], bool]:
     """Decides by a pattern of the validator's regex engine, which takes linear time whatever the template."""
-    if len(template) > URI_MAX or len(_EXPRESSION.findall(template)) > EXPRESSIONS_MAX:
-        return lambda _: False
     pattern = f"^(?:{''.join(_template_pieces(template))})$"
     return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=_SMALL).is_valid
 
