@@ -635,6 +635,30 @@ async def test_questions_of_a_server_end_with_the_call_they_were_asked_in(monkey
         assert client.thinking == 3
 
 
+async def test_a_question_that_its_server_calls_off_ends_at_the_client():
+    """On the stream of the call that it was asked in; the call goes on."""
+    client, exchanges = Thinking(), []
+
+    def handle(request: HttpRequest, exchange: Exchange) -> None:
+        exchange.start_stream(200)
+        exchange.write((QUESTION % 1).encode() + b"\n\n")
+        exchanges.append(exchange)
+
+    async with scripted(handle) as linked:
+        asking = asyncio.create_task(linked.ask(channel=client))
+        async with asyncio.timeout(150):
+            while not client.thinking:
+                await asyncio.sleep(0)
+            called_off = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q1"}}'
+            exchanges[0].write(b"data: " + called_off + b"\n\n")
+            while not client.gave_up:
+                await asyncio.sleep(0)
+        exchanges[0].write(b'data: {"jsonrpc":"2.0","id":1,"result":{"n":1}}\n\n')
+        exchanges[0].end()
+
+        assert await asking == {"n": 1}
+
+
 async def test_a_cancellation_from_before_does_not_hide_the_answer():
     """Only what was added meanwhile counts as somebody else's wish."""
     stream = AnswerStream(1, lambda _: None, lambda _: None)

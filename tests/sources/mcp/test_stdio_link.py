@@ -445,6 +445,32 @@ async def test_questions_of_the_server_end_with_the_call_they_were_asked_in(link
     assert "s1" not in [message.get("id") for message in link.pipes.sent]
 
 
+@pytest.mark.parametrize("asked_as", ["s1", 7])
+async def test_a_question_that_its_server_calls_off_ends_at_the_client_and_no_other_does(link, asked_as):
+    """The call goes on, and the server gets no answer to what it called off."""
+    client = Thinking()
+    question, task = link.start(channel=client)
+    await turn()
+    for request_id in (asked_as, "s2"):
+        link.say(id=request_id, method="roots/list")
+    await turn()
+
+    for params in ({"requestId": "unknown"}, {"requestId": [1]}, {}, {"requestId": str(question.id)}):
+        link.say(method="notifications/cancelled", params=params)
+    await turn()
+    assert (client.thinking, client.gave_up) == (2, 0)
+    for _ in range(2):
+        link.say(method="notifications/cancelled", params={"requestId": asked_as})
+        await turn()
+
+    assert (client.thinking, client.gave_up, list(link._asking._by_id)) == (2, 1, ["s2"])
+    link.say(id=question.id, result={"n": 1})
+    assert json.loads(bytes(await task)) == {"n": 1}
+    await turn()
+    assert (client.gave_up, link._asking._by_id) == (2, {})
+    assert [message["id"] for message in link.pipes.sent if "method" not in message] == []
+
+
 async def test_one_question_too_many_is_refused(link, monkeypatch):
     """A server cannot fill the client's screen; when one is answered, the next may come."""
     monkeypatch.setattr(relay, "QUESTIONS_MAX", 2)

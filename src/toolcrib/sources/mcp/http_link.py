@@ -225,7 +225,9 @@ class HttpLink:
         return AnswerStream(question.id, notice, answer, self._events.redactor, self._loop)
 
     def _notice(self, question: ServerRequest, message: Outbound) -> None:
-        if message.method not in (link.PROGRESS, link.MESSAGE):
+        if message.method == link.CANCELLED:
+            self._asking.call_off(message)
+        elif message.method not in (link.PROGRESS, link.MESSAGE):
             link.heed_news(message, self._events)
         elif question.method != LISTEN:
             question.channel.notify(message.method, link.params_of(message))
@@ -240,7 +242,8 @@ class HttpLink:
         if isinstance(asked, bytes):
             self._asking.start(NOBODY, self._post(asked))
         else:
-            self._asking.start([call.id for call in calls or ()], self._ask_client(message, asked.channel))
+            call_ids = [call.id for call in calls or ()]
+            self._asking.start(call_ids, self._ask_client(message, asked.channel), message.id)
 
     async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
         """Get the client's answer; its delivery does not end with the call, which may be over because of it."""

@@ -224,8 +224,13 @@ class _Updated(msgspec.Struct):
     uri: str = ""
 
 
+class _CalledOff(msgspec.Struct):
+    request_id: int | str | None = msgspec.field(default=None, name="requestId")
+
+
 _progress = msgspec.json.Decoder(_Progress)
 _updated = msgspec.json.Decoder(_Updated)
+_called_off = msgspec.json.Decoder(_CalledOff)
 
 
 def params_of(message: Outbound) -> bytes:
@@ -350,6 +355,8 @@ class OpenQuestions:
         self._tasks = tasks
         self.running: dict[int, set[asyncio.Task[Any]]] = {}
         """By the call they were asked in; empty most often, so that nothing has to be ended with it."""
+        self._by_id: dict[int | str, asyncio.Task[Any]] = {}
+        """By the id that the server asked with, to be called off by it."""
         self._count = 0
 
     @property
@@ -357,16 +364,23 @@ class OpenQuestions:
         """Whether one more would be too many."""
         return self._count >= QUESTIONS_MAX
 
-    def start(self, call_ids: Sequence[int], work: Coroutine[Any, Any, None]) -> None:
-        """Work on a question until ``end`` of the last call that it may have been asked in."""
+    def start(
+        self, call_ids: Sequence[int], work: Coroutine[Any, Any, None], asked_as: int | str | None = None
+    ) -> None:
+        """Work on a question until ``end`` of the last call that it may have been asked in, or until its server calls
+        it off by the id it was ``asked_as``."""
         task = self._tasks.spawn(work, "answer-server")
         self._count += 1
         for call_id in call_ids:
             self.running.setdefault(call_id, set()).add(task)
-        task.add_done_callback(lambda done: self._finished(call_ids, done))
+        if asked_as is not None:
+            self._by_id[asked_as] = task
+        task.add_done_callback(lambda done: self._finished(call_ids, asked_as, done))
 
-    def _finished(self, call_ids: Sequence[int], task: asyncio.Task[Any]) -> None:
+    def _finished(self, call_ids: Sequence[int], asked_as: int | str | None, task: asyncio.Task[Any]) -> None:
         self._count -= 1
+        if asked_as is not None and self._by_id.get(asked_as) is task:  # another may have the same id by now
+            del self._by_id[asked_as]
         for call_id in call_ids:
             running = self.running.get(call_id, set())
             running.discard(task)
@@ -377,4 +391,12 @@ class OpenQuestions:
         """The call is over: cancel the open questions that belong to no other call."""
         for task in self.running.pop(call_id, ()):
             if not any(task in others for others in self.running.values()):
+                task.cancel()
+
+    def call_off(self, message: Outbound) -> None:
+        """The server wants no answer any more: whoever thinks about one is told so, and the server gets none."""
+        with contextlib.suppress(msgspec.DecodeError):
+            request_id = _called_off.decode(params_of(message)).request_id
+            task = None if request_id is None else self._by_id.get(request_id)
+            if task is not None:
                 task.cancel()

@@ -188,6 +188,8 @@ class StreamLink:
                 waiting[1].channel.notify(relay.PROGRESS, relay.params_of(message))
         elif message.method == relay.MESSAGE:
             relay.pass_on_log(self._meant_calls() or (), relay.params_of(message))
+        elif message.method == relay.CANCELLED:
+            self._asking.call_off(message)
         else:
             relay.heed_news(message, self._events)
 
@@ -214,7 +216,8 @@ class StreamLink:
         if isinstance(asked, bytes):
             self._write(asked)
         else:
-            self._asking.start([call.id for call in calls or ()], self._ask_client(message, asked.channel))
+            call_ids = [call.id for call in calls or ()]
+            self._asking.start(call_ids, self._ask_client(message, asked.channel), message.id)
 
     async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
         self._write(await relay.ask_client(message, channel))
