@@ -83,8 +83,8 @@ async def send(ask: Ask, patience: Patience, what: str) -> Response:
     limits = PoolLimits(4, body_bytes=BODY_MAX)
     pool = HttpPool(ask.url, connect_timeout_s=patience.connect_timeout_s, network=patience.network, limits=limits)
     try:
-        async with asyncio.timeout(patience.total_timeout_s):
-            return await _patiently(pool, ask, patience.delays_s)
+        async with asyncio.timeout(patience.total_timeout_s) as limit:
+            return await _patiently(pool, ask, patience.delays_s, limit)
     except TimeoutError:
         late = f"{what}: {pool.origin} did not answer within {patience.total_timeout_s:g} s."
         raise PlatformFailure(late, hint="Try again later, or allow more time.") from None
@@ -94,7 +94,7 @@ async def send(ask: Ask, patience: Patience, what: str) -> Response:
         await pool.close()
 
 
-async def _patiently(pool: HttpPool, ask: Ask, delays_s: Sequence[float]) -> Response:
+async def _patiently(pool: HttpPool, ask: Ask, delays_s: Sequence[float], limit: asyncio.Timeout) -> Response:
     head = pool.encode_head(ask.method, pool.origin.target, encode_own_headers("the platform", ask.headers))
     for delay_s in delays_s:
         try:
@@ -106,7 +106,10 @@ async def _patiently(pool: HttpPool, ask: Ask, delays_s: Sequence[float]) -> Res
             continue
         if response.status not in BUSY:
             return response
-        await asyncio.sleep(_wished(response, delay_s))
+        pause_s, until = _wished(response, delay_s), limit.when()
+        if until is not None and asyncio.get_running_loop().time() + pause_s > until:
+            raise TimeoutError  # nobody has to wait for a moment at which nothing will be asked
+        await asyncio.sleep(pause_s)
     return await pool.exchange(head, ask.body, replayable=ask.method == "GET")
 
 

@@ -8,7 +8,7 @@ from toolcrib.core.knowledge import Swap
 from toolcrib.stores.knowledge.store import ThreadedKnowledge
 from toolcrib.stores.postgres.database import StoreSettings, connect
 from toolcrib.stores.postgres.kb_desk import QueryThreads, unusable
-from toolcrib.stores.postgres.kb_index import PgIndex, try_lock
+from toolcrib.stores.postgres.kb_index import PgIndex, try_lock, unlock
 from toolcrib.stores.postgres.kb_reading import PgReader
 from toolcrib.stores.postgres.kb_writing import PgJobs, PgWriter
 
@@ -65,7 +65,7 @@ class PgKnowledge(ThreadedKnowledge[PgReader, PgWriter]):
         """Let the next one make vectors."""
         turn, self._turn = self._turn, None
         if turn is not None:
-            await asyncio.to_thread(turn.close)
+            await asyncio.to_thread(_end_turn, turn, self.settings)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -87,12 +87,28 @@ def _persist(work: Callable[[PgWriter], T], writer: PgWriter) -> T:
     return work(writer)
 
 
+def _turn_of(settings: StoreSettings) -> str:
+    return f"toolcrib kb vectors {settings.name}"
+
+
+def _end_turn(connection: "Connection[Any]", settings: StoreSettings) -> None:
+    """Unlocked by word: the engine notices only some time later that a connection was closed."""
+    import psycopg
+
+    try:
+        unlock(connection, _turn_of(settings))
+    except (psycopg.Error, OSError):
+        pass  # the connection is gone, and the lock with it
+    finally:
+        connection.close()
+
+
 def _take_turn(settings: StoreSettings) -> "Connection[Any] | None":
     import psycopg
 
     try:
         connection = connect(settings)
-        if try_lock(connection, f"toolcrib kb vectors {settings.name}"):
+        if try_lock(connection, _turn_of(settings)):
             return connection
     except (psycopg.Error, OSError) as error:
         raise unusable(error) from error
