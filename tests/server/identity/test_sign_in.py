@@ -23,6 +23,8 @@ from toolcrib.server.identity.sign_in import (
     MOST_SESSIONS,
     OwnNames,
     PublicAddress,
+    SignedIn,
+    check_word,
     host_of,
     refuse_strangers,
 )
@@ -331,6 +333,7 @@ async def test_a_change_needs_the_word_and_this_very_address(signing, serve):
 
         form = {"content_type": "application/x-www-form-urlencoded"}
         assert await post(origin=own, x_csrf=word) == 200
+        assert await post(origin=f"https://{browser.address}", x_csrf=word) == 200
         assert await post(sec_fetch_site="same-origin", x_csrf=word) == 200
         assert await post(f"csrf={word}".encode(), origin=own, **form) == 200
         assert await post(origin=own) == 403
@@ -396,6 +399,15 @@ def test_a_request_without_a_host_is_nobodys(at_home):
     cookie = cookie_of(at_home, OWNER)
 
     assert at_home.of(HttpRequest(b"GET", b"/", {b"cookie": cookie.encode()}, None)) is None
+
+
+def test_a_change_that_says_no_host_did_not_come_from_a_page_of_ours():
+    """Even with the right word."""
+    browser = SignedIn(OWNER, "word", is_confirmed=True, session="one")
+    sent = HttpRequest(b"POST", b"/", {b"origin": b"http://127.0.0.1:7337"}, None)
+
+    with pytest.raises(HttpProblem, match="did not come from a page"):
+        check_word(sent, browser, "word")
 
 
 def test_the_owners_name_is_there_from_the_beginning(signing):

@@ -213,8 +213,8 @@ class SignIns:
 
     def place_of(self, word: str) -> str | None:
         """Where a link has to be followed; ``None`` for one that does not work."""
-        caller, end = self._links.get(word, (None, 0.0))
-        return self.address.base(caller) if caller is not None and end > self._now() else None
+        found = self._links.get(word)
+        return self.address.base(found[0]) if found is not None and found[1] > self._now() else None
 
     def use_link(self, word: str, request: HttpRequest) -> str | None:
         """What a browser holds that follows a link for the first time, where it has to be followed."""
@@ -363,8 +363,8 @@ def refuse_strangers(request: HttpRequest) -> None:
 
 def check_word(request: HttpRequest, signed_in: SignedIn, given: str) -> None:
     """Stop a change that did not come from a page of ours."""
-    own = b"http://" + (request.header(b"host") or b""), b"https://" + (request.header(b"host") or b"")
-    origin = request.header(b"origin")
+    host, origin = request.header(b"host") or b"", request.header(b"origin")
+    own = b"http://" + host, b"https://" + host
     is_ours = origin in own if origin is not None else request.header(b"sec-fetch-site") == b"same-origin"
     if not is_ours or not hmac.compare_digest(given.encode(), signed_in.csrf.encode()):
         raise HttpProblem(
