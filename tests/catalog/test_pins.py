@@ -93,6 +93,7 @@ def changed(path: str, value: object) -> dict:
         ("inputSchema/examples", [{"title": "a  b", "required": []}]),
         ("inputSchema/$defs", {"a": {"description": "hidden words"}}),
         ("outputSchema", GONE),
+        ("outputSchema/enum", []),
         ("outputSchema/properties/hits/items/type", "number"),
         ("annotations/readOnlyHint", False),
         ("annotations/destructiveHint", True),

@@ -333,3 +333,35 @@ async def test_tools_beyond_those_accepted_unasked_are_held_and_told_of_once(mon
 
     assert (names, after) == (["files__a", "files__b"], ["files__a", "files__b", "files__d"])
     assert made.told(events.TOOL_HELD) == [{"server": "files", "tool": "c", "reason": TOO_MANY}]
+
+
+async def test_of_all_that_changed_each_is_told_of():
+    """Only what is too much anyway is told of once."""
+    files = FakeSource("files", [tool("a"), tool("b")])
+    async with memory_crib(files) as made:
+        await made.crib.current()
+        files.tools = (tool("a", "second"), tool("b", "second"))
+        await made.crib.refresh("files")
+
+    told = [(held["tool"], held["reason"]) for held in made.told(events.TOOL_HELD)]
+    assert sorted(told) == [("a", CHANGED), ("b", CHANGED)]
+
+
+def choosing(*words: str) -> Tool:
+    """A tool whose default is a list of words."""
+    return tool("read", input_schema={"type": "object", "properties": {"fields": {"default": list(words)}}})
+
+
+async def test_words_in_another_order_are_told_of_when_they_are_first_seen():
+    """The tool is not held; whoever reads the log learns which field does not count by its order any more."""
+    files = FakeSource("files", [choosing("key", "summary")])
+    async with memory_crib(files) as made:
+        await made.crib.current()
+        for words in (("summary", "key"), ("key", "summary")):
+            files.tools = (choosing(*words),)
+            await made.crib.refresh("files")
+
+        assert await listed(made) == ["files__read"]
+
+    fields = ["inputSchema.properties.fields.default"]
+    assert made.told(events.TOOL_DISORDERED) == [{"server": "files", "tool": "read", "fields": fields}]

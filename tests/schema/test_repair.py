@@ -182,6 +182,17 @@ def test_types_are_looked_for_through_so_many_forms_and_no_more(forms, read):
     assert (found and found[0]["value"]) == read
 
 
+@pytest.mark.parametrize(("forms", "is_found"), [(20, True), (21, False)])
+def test_words_are_looked_for_through_so_many_forms_and_no_more(forms, is_found):
+    schema = {"enum": ["Fast"]}
+    for _ in range(forms):
+        schema = {"allOf": [schema]}
+
+    found = repair({"properties": {"value": schema}}, {"value": "fast"}, lambda _: True)
+
+    assert (found is not None) is is_found
+
+
 @pytest.mark.parametrize(
     ("schema", "text", "read"),
     [
@@ -247,6 +258,12 @@ def test_a_digit_is_never_a_slip(given_):
     assert near_name(given_, {"page1": {}}) == ""
 
 
+@pytest.mark.parametrize("given_", ["pagez1", "paegs1"])
+def test_a_letter_beside_a_digit_can_be_a_slip(given_):
+    """The number is the one that was meant."""
+    assert near_name(given_, {"pages1": {}}) == "pages1"
+
+
 MODE = {"enum": ["Fast", "slow", "SLOW"]}
 NESTED = {
     "type": "object",
@@ -254,6 +271,8 @@ NESTED = {
         "on": {"type": "boolean"},
         "maybe": {"type": ["boolean", "null"]},
         "both": {"type": ["boolean", "integer"]},
+        "said": {"type": ["boolean", "string"]},
+        "parts": {"allOf": [{"type": "integer"}, {"minimum": 1}]},
         "name": {"type": "string"},
         "mode": MODE,
         "level": {"anyOf": [{"enum": [1, 2]}, {"type": "null"}]},
@@ -313,6 +332,9 @@ def test_values_are_put_right_wherever_they_stand(given_, meant, note):
         {"on": "yes"},
         {"on": 1.0},
         {"both": "maybe"},
+        {"both": "True"},
+        {"said": 1},
+        {"parts": "5"},
         {"name": True},
         {"mode": "sLOW"},
         {"mode": "medium"},

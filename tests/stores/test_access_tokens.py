@@ -279,6 +279,13 @@ def test_deleting_the_tokens_does_not_open_a_door_that_was_closed(noted, clock, 
             known.identify(text.encode())
 
 
+def test_the_note_that_there_are_tokens_is_the_owners_alone(noted):
+    noted.create(NewToken("ci", READ))
+    note = noted.path.parents[1] / "witness" / "note"
+
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (note, note.parent)] == [0o600, 0o700]
+
+
 def test_a_reset_opens_the_door_on_purpose(noted):
     """All tokens end, and new ones can be made; without the note, the tokens alone keep it closed."""
     noted.create(NewToken("ci", READ))

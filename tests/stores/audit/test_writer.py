@@ -121,6 +121,26 @@ def test_two_processes_keep_one_chain(path: Path):
     assert [len(find(path, AuditQuery(caller=name))) for name in ("one", "two")] == [200, 200]
 
 
+UNCLOSED = """
+import asyncio, sys, time
+from pathlib import Path
+from toolcrib.core.audit import AuditEntry
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.writer import QueuedAudit
+
+log = QueuedAudit(AuditFile(Path(sys.argv[1])), time.time_ns)
+asyncio.run(log.commit(AuditEntry("call", tool="done")))
+"""
+
+
+def test_a_program_that_never_closes_its_log_ends_all_the_same(path: Path):
+    """What it was told is written is there."""
+    done = launcher.run([sys.executable, "-c", UNCLOSED, str(path)], stdin="", timeout_s=150)
+
+    assert done.returncode == 0, done.stderr
+    assert tools(path) == ["done"]
+
+
 FULL = """
 import asyncio, resource, signal, sys, time
 from pathlib import Path
