@@ -107,7 +107,13 @@ def test_the_depth_is_never_mistaken(value, depth):
 
 @pytest.mark.parametrize(
     "result",
-    [texts("a"), texts(), texts("a", "b" * 500, isError=False), texts("x", isError=True, resultType="complete")],
+    [
+        texts("a"),
+        texts(),
+        texts("a", "b" * 500, isError=False),
+        texts("x", isError=True, resultType="complete"),
+        {"content": [{"type": "image", "data": "aa", "mimeType": "image/png"}]},
+    ],
 )
 def test_texts_are_known_to_be_plain(result):
     """One more look at the blocks is all they need."""
@@ -299,6 +305,14 @@ def test_brackets_in_texts_hide_no_level_however_many_empty_texts_stand_beside_t
     flaws = {flaw_of(opening + b",".join([b'""'] * empty) + closing) for empty in range(1, 2 * levels * 2 + 2)}
 
     assert flaws == {f"it nests deeper than {DEPTH_MAX} levels"}
+
+
+def test_brackets_between_escaped_quotation_marks_hide_no_level():
+    """They stand in texts, though with all marks taken alike they would seem to stand outside."""
+    levels = DEPTH_MAX + 50
+    opening, closing = rb'["\"]\"",' * levels, rb',"\"[\""]' * levels
+
+    assert flaw_of(opening + b'""' + closing) == f"it nests deeper than {DEPTH_MAX} levels"
 
 
 def test_digits_here_and_there_in_a_large_object_are_no_huge_number():

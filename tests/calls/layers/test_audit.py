@@ -220,7 +220,7 @@ def test_a_shape_tells_kinds_and_lengths():
     """Enough to see what was asked, nothing of what was said."""
     arguments = {"s": "secret", "n": 1, "f": 1.5, "b": True, "z": None, "l": [1, 2], "o": {"a": 1}, "t": object()}
 
-    shape = facts_of(given(arguments), None)["arguments"]
+    shape = facts_of(given(arguments | {"p": (1, 2, 3)}), None)["arguments"]
 
     assert shape == {
         "s": "string 6",
@@ -231,6 +231,7 @@ def test_a_shape_tells_kinds_and_lengths():
         "l": "array 2",
         "o": "object 1",
         "t": "other",
+        "p": "array 3",
     }
 
 

@@ -372,6 +372,17 @@ def test_a_late_call_counts_if_the_server_had_half_its_usual_time_or_more(timeou
     assert watch.breaker.failures == counts
 
 
+def test_without_a_usual_time_a_late_call_counts_however_short_its_own_was():
+    """There is nothing that it could be called a hurry by."""
+    watch = BreakerWatch(Subject("files__read", "files", Tool("read")), Breakers(ManualClock()), drop)
+    call = Request("files__read", "read", {}, timeout_s=TINY_S)
+    call.context.is_late = True
+
+    watch.judge(call, asyncio.CancelledError(), watch.breaker.round, is_try=False)
+
+    assert watch.breaker.failures == 1
+
+
 @pytest.mark.parametrize(
     ("is_try", "rounds_ago", "details", "is_counted"),
     [(False, 0, {}, 1), (False, 1, {}, 0), (True, 1, {}, 1), (True, 0, {"retry_after_s": 1.0}, 0)],

@@ -199,6 +199,16 @@ async def test_an_error_that_says_too_much_is_kept_as_well(error):
     assert error.details[META]["handle"] == "r_1"
 
 
+async def test_of_an_error_a_quarter_of_a_small_limit_is_shown():
+    """The rest of it is for the hint and the handle."""
+    error = ToolFailed("x" * 5000)
+
+    with pytest.raises(ToolFailed):
+        await layered(error, Shelf(), Tool("read", result_limit=400))(call())
+
+    assert 50 < len(error.message) <= 100
+
+
 async def test_a_servers_own_error_keeps_its_number():
     """Clients go by it."""
     with pytest.raises(RemoteError) as raised:

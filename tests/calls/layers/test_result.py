@@ -64,6 +64,26 @@ def test_a_tool_without_an_output_schema_has_no_such_layer():
     assert checked(source, None) is source
 
 
+@pytest.mark.parametrize(
+    ("outcome", "is_compared"),
+    [
+        (Result({"contents": []}), True),
+        (Result({"resultType": "input_required"}), False),
+        (Result({"isError": True}, error=ErrorInfo("X", "no")), False),
+    ],
+    ids=["given", "a question", "failed"],
+)
+async def test_what_an_app_gives_is_compared_with_what_was_accepted(outcome, is_compared):
+    """A question and a failure are not yet what it gives."""
+    compared, subject = [], Subject("page", "srv", Tool("page"))
+    subject.settle = compared.append
+
+    passed = await result(lambda *_: None, Helpers())(subject, answering(outcome))(CALL)
+
+    assert passed is outcome
+    assert compared == ([outcome] if is_compared else [])
+
+
 def test_a_schema_that_cannot_be_checked_is_told_and_not_used():
     """Results pass unchecked."""
     source, told = answering(Result({})), []

@@ -118,6 +118,26 @@ def test_one_address_has_three_quarters_of_the_places_at_most():
     assert away.take(Guest(None), ("192.0.2.8", 1))
 
 
+def test_of_two_places_one_is_left_for_others():
+    """Of a single one there is nothing to leave."""
+    two, single = Places(2), Places(1)
+    filled(two, [Guest(None)], THERE)
+
+    assert not two.take(Guest(None), THERE)
+    assert single.take(Guest(None), THERE)
+
+
+def test_nobody_else_makes_room_for_an_address_that_takes_too_much():
+    """Where all of its own are busy it is refused, however idle others are."""
+    places = Places(8)
+    [other] = filled(places, [Guest(KEPT_ALIVE, 0.0)], ("192.0.2.8", 1))
+    filled(places, [Guest(None) for _ in range(6)], THERE)
+
+    admitted = places.take(Guest(None), THERE)
+
+    assert (admitted, other.dropped) == (False, False)
+
+
 def test_an_address_that_takes_too_much_makes_room_itself():
     """Its own idle connection goes, not an older one of somebody else."""
     places = Places(8)
