@@ -1,5 +1,6 @@
 """Results that speak of resources: their URIs as clients see them, everything else the bytes it came in."""
 
+import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from toolcrib.core.names import translate_app
 
 _LINKS = (b'"resource', b"resourceUri")
 """What a result with a link, an embedded resource or an app contains somewhere."""
+
+_ESCAPED = re.compile(rb"\\u00[4-7]")
 
 Translate = Callable[[str], str]
 _members = msgspec.json.Decoder(dict[str, Raw])
@@ -28,7 +31,12 @@ _SMALLEST = len('{"uri":""},')
 
 def has_links(raw: bytes) -> bool:
     """Whether a result may speak of resources; a look that costs nearly nothing."""
-    return any(mark in raw for mark in _LINKS)
+    return any(mark in raw for mark in _LINKS) or _may_hide(raw)
+
+
+def _may_hide(raw: bytes) -> bool:
+    """Whether letters are written as escapes, which no encoder does: then no word can be looked for in the bytes."""
+    return b"\\u00" in raw and _ESCAPED.search(raw) is not None
 
 
 _HINTS = ("ttlMs", "cacheScope")
@@ -67,6 +75,8 @@ def translate_read(raw: bytes, to: Translate) -> bytes | None:
         found = _read.decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+    if len(found.contents) > LINKS_MAX:  # a name can be written so that nobody counts it in the bytes
+        raise _too_many()
     if found.result_type not in (None, "complete") or len(raw) != _size_of(found):
         return None
     return b"".join(_parts_of(found.contents, to))
@@ -77,8 +87,28 @@ def _refuse_too_many(raw: bytes) -> None:
     if len(raw) <= LINKS_MAX * _SMALLEST or not framing.may_have(raw, b"{", LINKS_MAX // 2):
         return
     if raw.count(b'"uri"') > LINKS_MAX:
-        words = f"The server's answer speaks of more than {LINKS_MAX:,} resources at once."
-        raise ProtocolError(words, hint="Ask it for less at once.")
+        raise _too_many()
+
+
+def _too_many() -> ProtocolError:
+    words = f"The server's answer speaks of more than {LINKS_MAX:,} resources at once."
+    return ProtocolError(words, hint="Ask it for less at once.")
+
+
+class _Bounded:
+    """Translates the URIs of one result, of which no more than so many parts are taken apart."""
+
+    __slots__ = ("_left", "to")
+
+    def __init__(self, to: Translate) -> None:
+        self.to, self._left = to, LINKS_MAX
+
+    def members(self, raw: Raw) -> dict[str, Any]:
+        """The members of one more part."""
+        self._left -= 1
+        if self._left < 0:
+            raise _too_many()
+        return {**_members.decode(raw)}
 
 
 def _size_of(found: _Read) -> int:
@@ -127,47 +157,50 @@ def translate_result(
             members = {name: part for name, part in members.items() if name not in _HINTS}
             if bytes(members.get("resultType", b"")) == _COMPLETE:
                 del members["resultType"]
-        return _encode(_translated(members, to, reserved))
+        return _encode(_translated(members, _Bounded(to), reserved))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return raw  # what cannot be read here is somebody else's business
 
 
-def _translated(result: dict[str, Raw], to: Translate, reserved: Container[str]) -> dict[str, Any]:
+def _translated(result: dict[str, Raw], parts_of: _Bounded, reserved: Container[str]) -> dict[str, Any]:
     parts: dict[str, Any] = {**result}
     for name in ("content", "contents", *(() if "content" in result else ("resources",))):
         if name in result:
-            parts[name] = [_block(block, to, is_content=name != "content") for block in _blocks.decode(result[name])]
+            found = _blocks.decode(result[name])
+            parts[name] = [_block(block, parts_of, is_content=name != "content") for block in found]
     if "messages" in result:
-        parts["messages"] = [_message(message, to) for message in _blocks.decode(result["messages"])]
+        parts["messages"] = [_message(message, parts_of) for message in _blocks.decode(result["messages"])]
     if "_meta" in result:
-        parts["_meta"] = _meta(result["_meta"], to, reserved)
+        parts["_meta"] = _meta(result["_meta"], parts_of.to, reserved)
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _message(raw: Raw, to: Translate) -> dict[str, Any]:
-    message: dict[str, Any] = {**_members.decode(raw)}
+def _message(raw: Raw, parts_of: _Bounded) -> dict[str, Any]:
+    message = parts_of.members(raw)
     content = message.get("content")
     if content is None:
         return message
     is_list = _begins(content, "[")
-    message["content"] = [_block(one, to) for one in _blocks.decode(content)] if is_list else _block(content, to)
+    blocks = [_block(one, parts_of) for one in (_blocks.decode(content) if is_list else [content])]
+    message["content"] = blocks if is_list else blocks[0]
     return message
 
 
-def _block(raw: Raw, to: Translate, *, is_content: bool = False) -> Any:
+def _block(raw: Raw, parts_of: _Bounded, *, is_content: bool = False) -> Any:
     """A block whose link, or embedded resource, is namespaced."""
-    if not _begins(raw, "{") or b'ri"' not in bytes(raw):  # of "uri" and "resourceUri"
+    data = bytes(raw)
+    if not _begins(raw, "{") or (b'ri"' not in data and not _may_hide(data)):  # of "uri" and "resourceUri"
         return raw
-    block: dict[str, Any] = {**_members.decode(raw)}
-    kind = bytes(block.get("type", b""))
-    if (is_content or kind == b'"resource_link"') and "uri" in block:
+    block, to = parts_of.members(raw), parts_of.to
+    kind = _uri(block["type"], str) if "type" in block else ""
+    if (is_content or kind == "resource_link") and "uri" in block:
         block["uri"] = _uri(block["uri"], to)
-    elif kind == b'"resource"' and "resource" in block and _begins(block["resource"], "{"):
+    elif kind == "resource" and "resource" in block and _begins(block["resource"], "{"):
         inner: dict[str, Any] = {**_members.decode(block["resource"])}
         if "uri" in inner:
             inner["uri"] = _uri(inner["uri"], to)
         block["resource"] = inner
-    if "_meta" in block and b"resourceUri" in bytes(block["_meta"]):
+    if "_meta" in block and has_links(bytes(block["_meta"])):
         block["_meta"] = _meta(block["_meta"], to, frozenset())
     return block
 

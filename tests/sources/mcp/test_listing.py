@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
+from toolcrib.core import links
 from toolcrib.core.errors import ProtocolError, RemoteError
 from toolcrib.core.links import LINKS_MAX
 from toolcrib.core.names import URI_MAX
@@ -325,12 +327,41 @@ async def test_no_server_can_say_that_everything_changed(source_of):
 async def test_a_result_that_speaks_of_too_many_resources_is_refused(source_of):
     """A read and a call alike, before any of it is taken apart."""
     contents = [{"uri": "memo://a", "text": ""}] * (LINKS_MAX + 1)
-    links = [{"type": "resource_link", "uri": "memo://a"}] * (LINKS_MAX + 1)
-    source = source_of(serving({"resources/read": {"contents": contents}, "tools/call": {"content": links}}))
+    linked = [{"type": "resource_link", "uri": "memo://a"}] * (LINKS_MAX + 1)
+    source = source_of(serving({"resources/read": {"contents": contents}, "tools/call": {"content": linked}}))
 
     for kind in (RequestKind.READ, RequestKind.CALL):
         with pytest.raises(ProtocolError, match="more than 10,000 resources at once"):
             await source.answer(asking(kind, "memo://a"))
+
+
+def escaped(shown: object) -> bytes:
+    """JSON that says the same, its words written as escapes."""
+    words = re.compile(rb"uri|resource_link|resourceUri")
+    return words.sub(lambda word: b"".join(b"\\u%04x" % letter for letter in word[0]), json.dumps(shown).encode())
+
+
+@pytest.mark.parametrize(("name", "more"), [("contents", {"text": ""}), ("content", {"type": "resource_link"})])
+def test_resources_are_counted_however_their_names_are_written(name: str, more: dict[str, str]):
+    """Escapes are no way past the count."""
+    raw = escaped({name: [{"uri": "memo://a", **more}] * (LINKS_MAX + 1)})
+
+    with pytest.raises(ProtocolError, match="more than 10,000 resources at once"):
+        links.translate_read(raw, str) or links.translate_result(raw, str)
+
+
+def test_a_link_is_translated_however_its_names_are_written():
+    """Or a server could send clients to its neighbours."""
+    shown = {
+        "content": [{"type": "resource_link", "uri": "a", "_meta": {"ui": {"resourceUri": "b"}}}],
+        "_meta": {"ui/resourceUri": "c"},
+    }
+
+    assert links.has_links(escaped(shown))
+    assert json.loads(links.translate_result(escaped(shown), lambda uri: f"own-{uri}")) == {
+        "content": [{"type": "resource_link", "uri": "own-a", "_meta": {"ui": {"resourceUri": "own-b"}}}],
+        "_meta": {"ui/resourceUri": "own-c"},
+    }
 
 
 async def test_so_many_templates_and_no_more_are_taken_of_a_server(source_of):
