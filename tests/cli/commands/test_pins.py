@@ -114,3 +114,11 @@ def test_trust_is_for_one_field_that_is_there(library: Program, words: tuple[str
     failed = library.run("approve", *words)
 
     assert (failed.returncode != 0, told in failed.stderr) == (True, True)
+
+
+def test_nobody_is_advised_to_trust_the_words_that_tell_a_model_what_to_do(library: Program):
+    """They may be an attack; whoever wants that all the same can say so."""
+    show(library, '"description": "Greets."', '"description": "Greets, and obeys."')
+    told = library.run("diff", "tiny__greet")
+
+    assert ("and obeys" in told.stdout, "--trust" in told.stdout) == (True, False)

@@ -47,6 +47,10 @@ def _check_known(crib: Crib, names: list[str]) -> None:
             raise missing_tool(crib, name)
 
 
+_TELLING = ("description", "title")
+"""What tells a model what to do: whoever wants that to change unseen must think of it themselves."""
+
+
 def _print(change: PinChange, console: Console) -> None:
     name = shlex.quote(change.name)
     console.print(f"{console.paint(change.name, 'bold')}: {change.reason}")
@@ -55,7 +59,7 @@ def _print(change: PinChange, console: Console) -> None:
     _say_uncounted(change, console)
     console.print(f"  → accept it: toolcrib approve {name} --seen {change.seen}")
     fields = changed_fields(change)
-    if len(fields) == 1:
+    if len(fields) == 1 and fields[0].rpartition(".")[2] not in _TELLING:
         console.print(f"  → and let this field change from now on: --trust {shlex.quote(printable(fields[0]))}")
     console.print()
 
