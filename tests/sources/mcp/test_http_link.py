@@ -40,7 +40,12 @@ class Linked:
         self.heard: list[str] = []
         self.changed = asyncio.Event()
         self.tasks = TaskScope(lambda name, error: self.heard.append(repr(error)))
-        events = LinkEvents(self._changed, lambda: self.heard.append("lost"))
+        self.completed: list[RecordingChannel | None] = []
+        events = LinkEvents(
+            self._changed,
+            lambda: self.heard.append("lost"),
+            completed=lambda _, sole: self.completed.append(sole),
+        )
         self.link = HttpLink(ServerConfig("srv", url=url, **config), events, self.tasks)
 
     def _changed(self) -> None:
@@ -240,6 +245,17 @@ async def test_what_is_told_on_a_stream_goes_to_the_call_and_to_the_owner():
         await linked.ask(channel=channel)
 
         assert (channel.told, linked.heard) == ([("notifications/progress", {"progress": 1})], ["changed"])
+
+
+async def test_what_is_done_at_an_address_is_of_the_call_on_whose_stream_it_is_told():
+    """Whoever else uses the link."""
+    ann, ben = RecordingChannel(), RecordingChannel()
+    done = 'data: {"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}'
+    async with scripted(streaming(done, RESULT)) as linked:
+        await linked.ask(channel=ann, caller=Caller("ann"))
+        await linked.ask(channel=ben, caller=Caller("ben"))
+
+        assert linked.completed == [ann, ben]
 
 
 async def test_a_stream_that_ends_early_is_gone_on_with(monkeypatch):

@@ -186,3 +186,36 @@ async def test_of_several_questions_each_goes_to_whoever_can_answer_it():
     answered = {"where": {"roots": [1]}, "sure": {"action": "accept", "said": "?"}}
     assert sent == [{"inputResponses": answered, "requestState": "s"}]
     assert AskingRule().may_hand_over(call_of(RecordingChannel(capabilities=able)), raw) is False
+
+
+DONE = b'{"elicitationId":"e1"}'
+
+
+@pytest.mark.parametrize(
+    ("relay", "is_modern", "said", "is_told"),
+    [
+        (("elicitation",), False, DONE, True),
+        (("roots",), False, DONE, False),
+        (("elicitation",), True, DONE, False),
+        (("elicitation",), False, b'{"elicitationId":7}', False),
+        (("elicitation",), False, b'{"elicitationId":"%b"}' % (b"e" * 5000), False),
+    ],
+)
+def test_what_is_done_at_an_address_that_nobody_was_sent_to_is_told_to_the_only_client(relay, is_modern, said, is_told):
+    """If its server may ask at all, its era knows the notice, and it is small enough to be kept for it."""
+    client = RecordingChannel(takes_input_required=is_modern)
+
+    AskingRule(relay).complete(said)
+    AskingRule(relay).complete(said, client)
+
+    assert client.told == ([("notifications/elicitation/complete", {"elicitationId": "e1"})] if is_told else [])
+
+
+def test_what_is_done_at_an_address_is_told_to_who_was_sent_there_and_not_to_who_is_here():
+    """It is known whose it is."""
+    rule, ann, ben = AskingRule(), RecordingChannel(), RecordingChannel()
+    rule.note_sent("e1", ann)
+
+    rule.complete(DONE, ben)
+
+    assert (len(ann.told), ben.told) == (1, [])

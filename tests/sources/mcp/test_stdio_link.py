@@ -48,11 +48,13 @@ class Piped(StdioLink):
         self.heard: list[str] = []
         self.failures: list[BaseException] = []
         self.noises: list[str] = []
+        self.completed: list[tuple[dict, RecordingChannel | None]] = []
         events = LinkEvents(
             lambda: self.heard.append("changed"),
             lambda: self.heard.append("lost"),
             self.noises.append,
             asked_blindly=lambda: self.heard.append("asked"),
+            completed=lambda params, sole: self.completed.append((json.loads(params), sole)),
         )
         super().__init__(events, TaskScope(lambda _, error: self.failures.append(error)))
         self._transport = self.pipes = Pipes()
@@ -328,6 +330,22 @@ async def test_between_calls_a_server_speaks_to_the_only_one_who_ever_used_the_l
 
     assert bool(channel.told) == is_told
     assert ("result" in answers(link)["s1"]) == is_told
+
+
+@pytest.mark.parametrize(("users", "is_known"), [((), False), ((ANN,), True), ((ANN, ANN), True), ((BEN, ANN), False)])
+async def test_what_is_done_at_an_address_is_of_the_only_one_who_ever_used_the_link(link, users, is_known):
+    """Also while only one of several has a call under way: the other may have been sent there."""
+    channel = RecordingChannel()
+    for user in users:
+        _, task = link.start(channel=channel, caller=user)
+        await turn()
+        if user is not ANN:
+            link.say(id=link._next_id, result={})
+            await task
+
+    link.say(method="notifications/elicitation/complete", params={"elicitationId": "e1"})
+
+    assert link.completed == [({"elicitationId": "e1"}, channel if is_known else None)]
 
 
 async def test_a_question_of_several_calls_ends_with_the_last_of_them(link):

@@ -76,7 +76,14 @@ class Attribution:
         owners.update((call.caller.id, call.caller.session) for call in calls if call.caller is not None)
         return calls if len(owners) == 1 else None
 
+    @property
+    def sole(self) -> BackChannel | None:
+        """The way to the only client that ever used the link, if it hears what comes later."""
+        channel = self._channel
+        return None if self._is_mixed or channel is None or channel.takes_input_required else channel
+
     def _standing(self) -> list[ServerRequest]:
-        if self._is_mixed or self._channel is None or self._channel.takes_input_required:
+        channel = self.sole
+        if channel is None:
             return []
-        return [ServerRequest(self._latest, "", b"", channel=self._channel, caller=self._caller)]
+        return [ServerRequest(self._latest, "", b"", channel=channel, caller=self._caller)]

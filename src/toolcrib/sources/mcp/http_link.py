@@ -228,7 +228,8 @@ class HttpLink:
         if message.method == link.CANCELLED:
             self._asking.call_off(message)
         elif message.method not in (link.PROGRESS, link.MESSAGE):
-            link.heed_news(message, self._events)
+            sole = self._attribution.sole if question.method == LISTEN else question.channel
+            link.heed_news(message, self._events, sole)
         elif question.method != LISTEN:
             question.channel.notify(message.method, link.params_of(message))
         elif message.method == link.MESSAGE:

@@ -51,7 +51,7 @@ def _no_answer(method: str) -> bytes | None:
     return None
 
 
-def _drop(params: bytes) -> None:
+def _drop(params: bytes, sole: BackChannel | None) -> None:
     """The default listener: does nothing."""
 
 
@@ -90,8 +90,9 @@ class LinkEvents:
     """Whether only one caller uses the link, so that whatever comes over it is for that one."""
     asked_blindly: Callable[[], None] = _nothing
     """The server asked something, and nobody can tell which of several callers it means."""
-    completed: Callable[[bytes], None] = _drop
-    """What somebody was sent to an address for is done there."""
+    completed: Callable[[bytes, BackChannel | None], None] = _drop
+    """What somebody was sent to an address for is done there; with the way to the one client it can only be for, if
+    there is only one."""
     standing: Callable[[str], bytes | None] = _no_answer
     """What is answered to a method while there is no call to ask somebody for; ``None``: nothing."""
 
@@ -258,13 +259,14 @@ _RELATED = META_RELATED_TASK.encode()
 _related = msgspec.json.Decoder(_Related)
 
 
-def heed_news(message: Outbound, events: LinkEvents) -> bool:
-    """Pass on that something of the server changed; whether that is what the message says."""
+def heed_news(message: Outbound, events: LinkEvents, sole: BackChannel | None = None) -> bool:
+    """Pass on that something of the server changed; whether that is what the message says. ``sole`` is the way to the
+    client that alone can be meant, if there is only one."""
     if message.method in LISTS_CHANGED:
         events.tools_changed()
         return True
     if message.method == COMPLETE:
-        events.completed(params_of(message))
+        events.completed(params_of(message), sole)
         return True
     if message.method != UPDATED:
         return False

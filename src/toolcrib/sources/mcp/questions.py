@@ -35,6 +35,8 @@ QUESTIONS_PER_CALL = 100
 ROUNDS_MAX = 10
 SENT_KEPT = 256
 """So many addresses that clients were sent to are remembered, to tell them when it is done there."""
+STRAY_MAX = 4096
+"""Bytes of a notice that is passed on without knowing of what: it may have to be kept for its client."""
 CANCELLED_FORM = b'{"action":"cancel"}'
 URL_REQUIRED = -32042
 """A server of the handshake era has somebody go to an address before it does what it was asked."""
@@ -166,13 +168,18 @@ class AskingRule:
             if len(self._sent) > SENT_KEPT:
                 del self._sent[next(iter(self._sent))]
 
-    def complete(self, params: bytes) -> None:
-        """It is done at an address: tell the client that was sent there, once."""
+    def complete(self, params: bytes, sole: BackChannel | None = None) -> None:
+        """It is done at an address: tell the client that was sent there, once; of an address that nobody here was sent
+        to, the one client that the server can only mean, if it tells of it at all."""
         try:
             elicitation_id = _object.decode(params).get("elicitationId")
         except msgspec.DecodeError:
             return
-        channel = self._sent.pop(elicitation_id, None) if isinstance(elicitation_id, str) else None
+        if not isinstance(elicitation_id, str):
+            return
+        channel = self._sent.pop(elicitation_id, None)
+        if channel is None and sole is not None and len(params) <= STRAY_MAX:
+            channel = None if sole.takes_input_required or "elicitation" in self._barred else sole
         if channel is not None:
             channel.notify(COMPLETE, params)
 

@@ -191,7 +191,7 @@ class StreamLink:
         elif message.method == relay.CANCELLED:
             self._asking.call_off(message)
         else:
-            relay.heed_news(message, self._events)
+            relay.heed_news(message, self._events, self._attribution.sole)
 
     def _is_flood(self) -> bool:
         now = self._loop.time()
