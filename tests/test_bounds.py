@@ -20,7 +20,7 @@ BOUNDS = {
     },
     "calls/layers/breaker.py": {"FAILURES_MAX": 5, "PAUSE_FIRST_S": 1.0, "PAUSE_MAX_S": 60.0, "WORDS_MAX": 300},
     "calls/layers/deadline.py": {"SWEEP_S": 0.25, "PRECISE_BELOW_S": 2.0, "PAUSE_FIRST_S": 0.05, "PAUSE_MAX_S": 4.0},
-    "calls/layers/keep.py": {"BYTES_PER_CHARACTER": 6, "ENVELOPE": 128},
+    "calls/layers/keep.py": {"BYTES_PER_CHARACTER": 6, "ENVELOPE": 128, "ERROR_SHOWN": 2000},
     "calls/layers/limit.py": {"FRESH_S": 0.05, "WAIT_MAX_S": 5.0},
     "calls/layers/observe.py": {"GRANTS_KEPT": 256},
     "calls/layers/permit.py": {"GRANTS_KEPT": 256},

@@ -141,6 +141,14 @@ def test_every_answer_has_its_ruling():
     ]
 
 
+@pytest.mark.parametrize(("answered", "asked"), [("kb.add", "kb_add"), ("kb_add", "kb_add"), ("files__x", "files__x")])
+async def test_what_was_answered_for_the_other_name_of_a_tool_holds_for_both(answered, asked):
+    answers = MemoryAnswers()
+    await answers.write(answered, "ann", True, "person")
+
+    assert await desk(answers=answers).recall(ANN, asked) is Ruling.APPROVED_ALWAYS
+
+
 async def test_no_is_no_and_is_asked_again_next_time():
     """The model is told not to insist."""
     person, call, ledger = Person(reply=ApprovalReply.NO), write(), Ledger()

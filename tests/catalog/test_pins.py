@@ -12,6 +12,7 @@ from toolcrib.catalog.pins import (
     PINS_MAX,
     Comparison,
     accept,
+    app_definition,
     fingerprint,
     held_tools,
     is_alike,
@@ -407,3 +408,26 @@ def test_what_another_process_accepted_as_well_is_shown_as_we_know_it():
     joined = join_pins(replace(first(), tools=()), ours, HOW)
 
     assert joined.pins["a"].definition == version("a", 1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_same_server", "asks"),
+    [
+        (True, False, False, True),
+        (False, True, True, True),
+        (False, True, False, False),
+        (False, False, True, False),
+    ],
+)
+def test_that_a_server_asks_is_known_to_all_who_run_the_same_one(ours, theirs, is_same_server, asks):
+    how = Comparison("identity", "now", PinMode.FIRST)
+    stored = Record("files", asks=theirs, config_hash="a" if is_same_server else "b")
+
+    assert join_pins(stored, Record("files", asks=ours, config_hash="a"), how).asks is asks
+
+
+def test_an_app_is_shown_with_what_it_may_reach_and_with_nothing_where_it_says_nothing():
+    reach = {"ui": {"csp": {}}}
+    shown = app_definition([{"text": "<p>a", "_meta": reach}, {"text": "b"}])
+
+    assert (shown["meta"], shown["text"]) == ([reach], ["<p>a", "b"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.schema.check import compile_check
-from toolcrib.schema.repair import near_name, repair
+from toolcrib.schema.repair import _form_of, near_name, repair
 
 KINDS = {
     "filePath": {"type": "string"},
@@ -370,3 +370,9 @@ def test_nothing_is_looked_for_among_more_values_than_anybody_writes():
 
     assert repaired({"list": [*range(19_000), "1"]}, schema) is not None
     assert repaired({"list": [*range(20_000), "1"]}, schema) is None
+
+
+def test_a_form_that_leads_back_to_itself_is_none():
+    root = {"$defs": {"loop": {"anyOf": [{"type": "array", "anyOf": [{"$ref": "#/$defs/loop"}]}]}}}
+
+    assert _form_of({"$ref": "#/$defs/loop"}, "array", root) is None

@@ -11,13 +11,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, use_span
 
 from toolcrib.calls.layers.observe import Told, Watchers, observe
-from toolcrib.calls.layers.trace import trace
+from toolcrib.calls.layers.trace import _named, trace
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, TelemetryConfig
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import CallTimeout
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.crib.layers import find_tracer
 from toolcrib.testing import ManualClock, MemoryAudit
@@ -177,3 +177,17 @@ async def test_a_call_that_brings_no_trace_belongs_to_the_span_it_is_made_in():
         span = await Traced().run(meta={"progressToken": "text"})
 
     assert span.parent == outer
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (RequestKind.TASK, {"gen_ai.tool.name": "x"}),
+        (RequestKind.READ, {"mcp.resource.uri": "x"}),
+        (RequestKind.BROWSE, {"mcp.resource.uri": "x"}),
+        (RequestKind.GET, {"gen_ai.prompt.name": "x"}),
+        (RequestKind.COMPLETE, {"gen_ai.prompt.name": "x"}),
+    ],
+)
+def test_every_kind_of_request_has_its_conventional_name(kind, named):
+    assert _named(Subject("x", "srv", Tool("x"), kind=kind)) == named
