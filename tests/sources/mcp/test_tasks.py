@@ -343,6 +343,17 @@ async def test_many_who_ask_at_once_ask_once():
     assert state.status is TaskStatus.COMPLETED
 
 
+async def test_who_has_the_result_of_a_task_is_not_told_that_it_goes_on():
+    """However soon after the last question."""
+    server = Server(said("working"), DONE, said("completed", result=DONE), era=OLD)
+
+    await server.tasks.act(about("get"))
+    await server.tasks.act(about("result"))
+    state, _ = await server.tasks.act(about("get"))
+
+    assert state.status is TaskStatus.COMPLETED
+
+
 @pytest.mark.parametrize("other", [Caller("other", session="one"), Caller("me", session="two")])
 async def test_nobody_is_told_how_anothers_task_of_the_same_id_stands(other):
     """Each lane is a process of its own, and many of them number their tasks."""

@@ -215,7 +215,9 @@ class ServerTasks:
                     raise ProtocolError(f"Server {self._server!r} was asked about one task and answered about another.")
                 return replace(state, tool=call.name), result
             case TaskAction.RESULT:
-                return None, await self._ask(call, action, {"taskId": task_id})
+                result = await self._ask(call, action, {"taskId": task_id})
+                self._latest.pop(_whose(call, task_id), None)  # it is over: what was known of it is old
+                return None, result
             case TaskAction.CANCEL | TaskAction.UPDATE:
                 self._latest.pop(_whose(call, task_id), None)
                 more = {} if action is TaskAction.CANCEL else {"inputResponses": said.get("inputResponses") or {}}
