@@ -144,6 +144,15 @@ def test_the_note_follows_at_most_every_half_minute_and_at_the_end(in_file):
     assert (seen, in_file.note.read().seq) == ([1, 1, 1, 4, 4], 5)
 
 
+def test_a_log_that_is_whole_is_written_on_without_a_word(in_file, told):
+    for _ in range(2):
+        log = NotedLog(in_file.place.open(), in_file, ManualClock(100.0))
+        log.append(entry())
+        log.close()
+
+    assert (told, in_file.note.read().seq) == ([], 2)
+
+
 def test_a_log_that_is_cut_while_it_is_written_keeps_its_note(in_file, told):
     """What grows again over the place of the cut does not cover it."""
     clock = ManualClock(100.0)
