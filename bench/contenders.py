@@ -95,7 +95,7 @@ def _before(place: Place) -> Argv:
 
 
 def _toolcrib_stdio(place: Place) -> Argv:
-    return [str(environments.toolcrib_program()), "stdio", "--config", place.config]
+    return [str(environments.toolcrib_program()), "stdio", "--alone", "--config", place.config]
 
 
 def _fastmcp(style: str) -> Command:

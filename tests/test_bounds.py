@@ -142,7 +142,6 @@ BOUNDS = {
         "WORK_MAX": 16_777_216,
     },
     "stores/access_tokens.py": {
-        "_OTHERS_MAY_WRITE": 18,
         "_UNSEEN": (-1, -1, -1),
         "SECRET_BYTES": 32,
         "KNOWN_MAX": 1024,

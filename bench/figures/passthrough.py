@@ -147,7 +147,7 @@ async def _behind(era: str, home: Path) -> AsyncIterator[Behind]:
     python = str(environments.ready("sdk") / "bin" / "python")
     program, port = [python, str(HERE / "passthrough" / "server.py"), era], procs.free_port()
     async with _running([*program, str(port)], port, home, "server"):
-        yield Behind([*program, "stdio"], f"http://127.0.0.1:{port}/mcp")
+        yield Behind([*program, "stdio", "--alone"], f"http://127.0.0.1:{port}/mcp")
 
 
 @contextlib.asynccontextmanager

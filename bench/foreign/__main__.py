@@ -86,7 +86,7 @@ class Visit:
         values = {"command": json.dumps(command), "args": json.dumps(args), "cwd": json.dumps(str(self.home))}
         config = self.crib / "toolcrib.toml"
         config.write_text(CONFIG.format(name=self.server.name, env=env, **values))
-        argv = [sys.executable, "-m", "toolcrib", "stdio", "--config", str(config)]
+        argv = [sys.executable, "-m", "toolcrib", "stdio", "--alone", "--config", str(config)]
         around = {"PATH": os.environ["PATH"], "HOME": str(self.crib), "LANG": "C.UTF-8"}
         async with talking(argv, around, self.crib, is_stateless=is_stateless) as talk:
             told = await ask_lists(talk)

@@ -38,7 +38,15 @@ DELAY_S = 0.01
 ADDRESS = re.compile(r"serving MCP at (http://\S+)/mcp\n")
 SETTLED_S = 0.3  # messages on their way between processes: nothing in this loop shows that they have arrived
 LONGEST_REASON = 300
-SETTINGS = "[kb]\nenabled = false\n[results]\nlimit = 0\n[servers.suite]\n"  # no tools but the server's
+SETTINGS = """\
+[kb]
+enabled = false
+[results]
+limit = 0
+[servers.suite]
+transparent = true
+unlisted = true
+"""  # the documented settings for a gateway in front of one server
 
 Serve = Callable[[Any, Path], AbstractAsyncContextManager[dict[str, Any]]]
 
@@ -159,7 +167,7 @@ async def address(process: Any, log: Path) -> str:
 @asynccontextmanager
 async def transport_to(front: str, config: Path, home: Path) -> AsyncIterator[Any]:
     if front == "stdio":
-        command, *argv = [*TOOLCRIB, "stdio", "--config", str(config), "--no-prefix"]
+        command, *argv = [*TOOLCRIB, "stdio", "--alone", "--config", str(config), "--no-prefix"]
         with (home / "toolcrib.log").open("w") as log:
             server = StdioServerParameters(command=command, args=argv, env=environment(home), cwd=home)
             yield stdio_client(server, errlog=log)

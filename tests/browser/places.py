@@ -24,7 +24,7 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
         "/servers": [Look("servers", "/servers", "main a:has-text('Add a server')")],
         "/servers/{name}": [
             Look("server", "/servers/github", "button:has-text('Test')"),
-            Look("server-broken", "/servers/database", "button:has-text('Test')"),
+            Look("server-broken", "/servers/database", "button:has-text('Try again')"),
         ],
         "/servers/add": [
             Look("server-add", "/servers/add", "button:has-text('Add and test')"),
@@ -33,6 +33,7 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
         "/servers/{name}/edit": [Look("server-edit", "/servers/database/edit", "button:has-text('Save and test')")],
         "/servers/{name}/remove": [Look("server-remove", "/servers/github/remove", "button:has-text('Remove it')")],
         "/servers/import": [Look("import", "/servers/import", "button:has-text('Take over what is chosen')")],
+        "/costs": [Look("costs", "/costs", "button:has-text('Leave out what is chosen')")],
         "/connect": [
             Look("connect", "/connect", "main a:has-text('Cursor')"),
             Look("connect-vscode", "/connect?client=vscode&token=yes", "main a:has-text('Cursor')"),
@@ -79,6 +80,7 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
             Look("kb-answer", "/kb?q=How+long+may+goods+be+returned%3F&mode=ask", "main form button"),
         ],
         "/kb/remove": [Look("kb-remove", "/kb/remove?collection=handbook", "main form button")],
+        "/kb/collection": [Look("kb-collection", "/kb/collection?id=handbook", "main a:has-text('Returning goods')")],
         "/kb/document": [Look("kb-document", document(demo), "main a")],
         "/{path...}": [Look("not-found", "/nowhere", "main a")],
     }
@@ -97,6 +99,7 @@ NO_PAGES = {
     "/audit/export": "a download",
     "/kb/export": "a download",
     "/tools/{name}/try": "leads back to the tool",
+    "/tools/{name}/running": "a part of its page",
     "/resources/{name}/read": "leads back to the resource",
     "/prompts/{name}/get": "leads back to the prompt",
 }

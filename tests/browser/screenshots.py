@@ -52,7 +52,11 @@ async def take_sign_in(person: Person, folder: Path, todo: list[Look]) -> None:
 
 async def take_one(person: Person, path: Path) -> None:
     await expect(person.page.locator("main")).to_be_visible()
-    await person.page.screenshot(path=path, full_page=True)
+    size = person.page.viewport_size or WIDE
+    height = await person.page.evaluate("document.documentElement.scrollHeight")
+    await person.page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
+    await person.page.screenshot(path=path)  # whole, and with what stays at the bottom at its bottom
+    await person.page.set_viewport_size(size)
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ async def test_the_chosen_colours_are_kept(owner: Person):
 
     await expect(root).to_have_attribute("data-theme", "dark")
     await expect(owner.page.get_by_role("button", name="Dark colours")).to_have_attribute("aria-pressed", "true")
-    assert await owner.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(14, 15, 19)"
+    assert await owner.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(11, 12, 14)"
 
 
 async def test_typing_narrows_the_tools_down(owner: Person):

@@ -59,9 +59,9 @@ async def add_broken(person: Person) -> None:
     await person.page.get_by_role("button", name="Add and test").click()
 
     autopsy = person.page.locator(".autopsy")
-    await expect(autopsy).to_contain_text("This server cannot be used")
+    await expect(autopsy).to_contain_text("Its process exited with code 1")
     await expect(autopsy).to_contain_text("DATABASE_URL is not set, so there is nothing to do")
-    await expect(autopsy).to_contain_text("What to try")
+    await expect(autopsy).to_contain_text("Next: ")
 
 
 async def mend(person: Person, program: Program) -> None:
@@ -105,7 +105,7 @@ async def approve(person: Person, program: Program, serving: Serving, scripts: b
     await expect(person.page.locator(".question")).to_contain_text("may I?")
     if scripts:
         await expect(person.page).to_have_title(re.compile(r"^\(1\) Approvals"))
-        await expect(person.page.locator("#approvals-badge")).to_have_text("1")
+        await expect(person.page.locator(".side [data-approvals-badge]")).to_have_text("1")
     await person.page.get_by_role("button", name="Allow once").click()
 
     await expect(person.page.get_by_text("No question waits")).to_be_visible()
@@ -126,7 +126,7 @@ async def look_back(person: Person) -> None:
     await person.page.locator("#calls tbody tr").first.get_by_role("link").click()
     await expect(person.page.get_by_text("Waited for a person")).to_be_visible()
     await person.page.get_by_role("link", name="What the audit log has of it").click()
-    row = person.page.locator("#entries tbody tr").first
+    row = person.page.locator("#entries .card.flush tbody tr").first
     await expect(row).to_contain_text("tiny__echo")
     await expect(row).to_contain_text("success")
     await person.page.get_by_role("link", name="Show all").click()

@@ -426,3 +426,34 @@ async def test_what_one_replica_was_told_for_a_session_holds_at_the_others():
     await there.clear(write(Caller("ann", session="s2")), REACH)
 
     assert (again.context.decision, len(person.asked)) == ("approved for this session", 2)
+
+
+@pytest.mark.parametrize(
+    ("reply", "first", "asked"),
+    [
+        (ApprovalReply.ONCE, True, 2),
+        (ApprovalReply.SESSION, True, 1),
+        (ApprovalReply.NO, False, 2),
+        (None, False, 2),
+    ],
+)
+async def test_a_program_is_confirmed_at_the_terminal_and_nowhere_else(
+    reply: ApprovalReply | None, first: bool, asked: int
+):
+    """An answer for the session holds as long as this runs; that no other way is asked is the point."""
+    log, terminal, page = Ledger(), Person("terminal", reply), Person("inbox", ApprovalReply.ALWAYS)
+    asking = desk(page, terminal, audit=log)
+
+    told = [await asking.confirm_program(ANN, "add time", {"command": "uvx time"}) for _ in range(2)]
+
+    assert told[0] is first
+    assert [len(person.asked) for person in (terminal, page)] == [asked, 0]
+    assert len(log.entries) == asked
+    assert terminal.asked[0].arguments == {"command": "uvx time"}
+
+
+async def test_without_a_terminal_no_program_is_confirmed():
+    asking = desk(Person("inbox", ApprovalReply.ALWAYS))
+
+    assert not asking.has_terminal
+    assert not await asking.confirm_program(ANN, "add time", {})

@@ -129,3 +129,16 @@ def test_the_number_of_labels_is_bounded():
     assert len({key[1] for key in samples if key[0] == "toolcrib_calls_total"}) == TOOLS_MAX + 1
     assert samples["toolcrib_calls_total", OTHERS, "TOOL_X"] == 10
     assert samples["toolcrib_call_duration_seconds_count", OTHERS] == 10
+
+
+def test_quantiles_come_from_the_classes_and_never_exceed_the_slowest():
+    """Half of the calls are in the first class, one is far away."""
+    metrics = Metrics()
+    for seconds in (0.0004, 0.0004, 0.3, 100):
+        metrics.of("a").note(seconds, 0)
+    tally = metrics.of("a")
+
+    assert tally.quantile(0.5) == 0.001
+    assert tally.quantile(0.75) == 0.5
+    assert tally.quantile(1.0) == 100
+    assert metrics.of("never called").quantile(0.5) == 0.0

@@ -5,6 +5,7 @@ import pytest
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, SourceUnavailable
 from toolcrib.core.offers import Tool
+from toolcrib.sources.native.functions import tool
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, memory_crib
 
@@ -59,7 +60,28 @@ async def test_without_prefixes_a_server_cannot_keep_it_from_starting_by_naming_
         story = made.crib.explain("a__file_read")
 
     assert routes == {"file_read": "", "other": "a"}
-    assert story.reasons == ("'file_read' of server 'a' is left out: the name is taken by a native tool",)
+    assert story.reasons == ("'file_read' of server 'a' is left out: the name is taken by a native tool.",)
+
+
+async def test_a_tool_that_a_native_one_hides_is_told_once_as_an_event():
+    """Whoever runs this sees it in the log, and `why` says it of either name."""
+
+    @tool(name="files__read")
+    def ours() -> str:
+        """Ours."""
+        return "ours"
+
+    files = FakeSource("files", ["read", "write"])
+    async with memory_crib(files, tools=[ours]) as made:
+        await made.crib.refresh()
+        files.tools = (*files.tools, Tool("more"))
+        await made.crib.refresh()
+        answer = await made.crib.call("files__read")
+        story = made.crib.explain("files__read")
+
+    hidden = "'files__read' of server 'files' is left out: the name is taken by a native tool."
+    assert made.told(events.TOOL_HIDDEN) == [{"tool": "files__read", "reason": hidden}]
+    assert (answer.data, hidden in story.reasons) == ("ours", True)
 
 
 async def test_without_prefixes_a_clash_at_run_time_leaves_the_newcomer_out():

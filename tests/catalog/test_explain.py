@@ -56,7 +56,12 @@ async def explained(name: str):
             "Did you mean 'files__read'",
         ),
         ("broken__x", "failed", "The server 'broken' will not start.", "toolcrib servers refresh broken"),
-        ("asleep__x", "not discovered", "Server 'asleep' has not been asked", "toolcrib servers refresh asleep"),
+        (
+            "asleep__x",
+            "not discovered",
+            "Server 'asleep' is no help yet: nobody has asked",
+            "toolcrib servers refresh asleep",
+        ),
         ("off__x", "disabled", "Server 'off' is switched off.", "toolcrib servers enable off"),
         ("fils__read", "missing", "No server named 'fils' is configured. Did you mean 'files'?", "servers ls"),
         ("ad", "missing", "No native tool has this name. 'ad' is not a tool of a server.", "Did you mean 'add'?"),
@@ -76,6 +81,7 @@ async def test_a_name_that_is_taken_says_by_whom():
     """The native tool is available under it; the server's own is left out of the catalogue."""
     assert (await explained("files__taken")).reasons == (
         "It is a native tool of this process.",
+        "'files__taken' of server 'files' is left out: the name is taken by a native tool.",
         "Its level is write: stated by the native tool itself.",
         "Its policy is allow: the general policy (security.policy).",
     )
@@ -97,7 +103,7 @@ async def test_a_tool_of_a_server_in_trouble_is_stale():
 
     assert explanation.verdict == "stale"
     assert "The last discovery failed: down" in explanation.reasons
-    assert explanation.todo == "Run `toolcrib servers refresh files`."
+    assert explanation.todo == "It is tried again by itself; or now: `toolcrib servers refresh files`."
     assert explanation.facts["original"] == "read"
 
 
@@ -109,6 +115,6 @@ async def test_a_tool_for_which_there_was_no_room_says_so():
 
     assert (story.verdict, story.reasons, story.todo) == (
         "left out",
-        ("the catalogue is full at 2 tools ([catalog] capacity)",),
+        ("the catalogue is full at 2 tools ([catalog] capacity).",),
         "Raise it, or disable what is not needed.",
     )

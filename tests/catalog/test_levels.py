@@ -10,7 +10,8 @@ from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
 from toolcrib.config.rules import POLICIES
 from toolcrib.config.sections import SecurityConfig
-from toolcrib.core.offers import SecurityLevel, Tool
+from toolcrib.core.names import uri_of_name
+from toolcrib.core.offers import Prompt, Resource, SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
 PLAIN = SecurityConfig()
@@ -204,3 +205,17 @@ def test_a_programs_own_source_states_the_level_of_a_tool_whatever_its_name_sugg
     assert (
         level_of("files__delete_file", Tool("delete_file", security_level=stated), own, SecurityConfig()).level is level
     )
+
+
+@pytest.mark.parametrize("offer", [Resource("file:///notes/a.md"), Prompt("delete_everything")])
+def test_what_is_no_tool_only_reads_whatever_its_name_says(offer):
+    assert level_of(f"files__{offer.name}", offer, FILES, PLAIN) == Leveled(READ_ONLY, f"a {offer.kind} only reads")
+
+
+def test_rules_may_name_a_resource_as_clients_do():
+    """By the URI under which they see it."""
+    offer, uri = Resource("file:///notes/a.md"), uri_of_name("files__file:///notes/a.md", "files")
+    rules = SecurityConfig(levels={uri: ADMIN}, policies={uri: "ask"})
+
+    assert level_of("files__file:///notes/a.md", offer, FILES, rules).level is ADMIN
+    assert policy_of("files__file:///notes/a.md", offer, FILES, rules).policy == "ask"

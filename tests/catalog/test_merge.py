@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.catalog.merge import Offering, beyond_capacity, merge
 from toolcrib.core.offers import Tool
+from toolcrib.sources.native.functions import tool
 from toolcrib.sources.native.source import NativeSource
-from toolcrib.testing import FakeSource
+from toolcrib.testing import FakeSource, memory_crib
 
 NATIVE = NativeSource()
 
@@ -124,3 +125,26 @@ def test_the_order_is_by_name_whatever_the_order_of_the_offers(native, first, se
     assert list(catalog.routes.items()) == list(expected.routes.items())
     assert catalog.left_out == expected.left_out
     assert set(native) <= set(catalog.routes)
+
+
+async def test_tools_that_say_they_are_internal_can_be_called_and_are_in_no_list():
+    """By the annotation ``safeInternal``, of a server or of this process; `why` says it."""
+
+    @tool(annotations={"safeInternal": True})
+    def housekeeping() -> str:
+        """Clean up."""
+        return "clean"
+
+    files = FakeSource("files", [Tool("read"), Tool("flush", annotations={"safeInternal": True})])
+    async with memory_crib(files, tools=[housekeeping]) as made:
+        crib = made.crib
+        listed = [one.name for one in await crib.tools()]
+        entries = [entry.name for entry in crib.entries()]
+        found = [hit.route.name for hit in await crib.find("flush clean housekeeping")]
+        answers = [(await crib.call(name)).success for name in ("housekeeping", "files__flush")]
+        stories = [crib.explain(name) for name in ("housekeeping", "files__flush")]
+
+    assert (listed, entries, answers) == (["files__read"], ["files__read"], [True, True])
+    assert set(found) <= {"files__read"}
+    assert [story.verdict for story in stories] == ["unlisted", "unlisted"]
+    assert all("safeInternal" in story.reasons[0] for story in stories)

@@ -431,3 +431,8 @@ def test_an_app_is_shown_with_what_it_may_reach_and_with_nothing_where_it_says_n
     shown = app_definition([{"text": "<p>a", "_meta": reach}, {"text": "b"}])
 
     assert (shown["meta"], shown["text"]) == ([reach], ["<p>a", "b"])
+
+
+@pytest.mark.parametrize("nothing", ["", {}, [], None])
+def test_what_is_empty_is_as_good_as_not_there(nothing):
+    assert fingerprint({"name": "a", "annotations": nothing}) == fingerprint({"name": "a"})

@@ -21,8 +21,8 @@ def typed(toolcrib: Program, *words: str, answers: list[tuple[str, str]], until:
     process = toolcrib.start(*words, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE)
     os.close(theirs)
     try:
-        said = "".join(_answer(ours, question, answer) for question, answer in answers)
-        said += _read(ours, until)
+        said = "".join(answer(ours, question, key) for question, key in answers)
+        said += read(ours, until)
         if until:
             process.terminate()
         printed, _ = process.communicate(timeout=DEADLINE_S)
@@ -34,13 +34,13 @@ def typed(toolcrib: Program, *words: str, answers: list[tuple[str, str]], until:
     return said.replace("\r\n", "\n"), printed.decode()
 
 
-def _answer(terminal: int, question: str, answer: str) -> str:
-    said = _read(terminal, question)
-    os.write(terminal, f"{answer}\n".encode())
+def answer(terminal: int, question: str, key: str) -> str:
+    said = read(terminal, question)
+    os.write(terminal, f"{key}\n".encode())
     return said
 
 
-def _read(terminal: int, until: str) -> str:
+def read(terminal: int, until: str) -> str:
     said = ""
     deadline = time.monotonic() + DEADLINE_S
     while not until or until not in said:

@@ -137,7 +137,7 @@ def test_yaml_without_its_package_says_what_to_install(toolcrib):
 
     result = toolcrib.run("import", "librechat.yaml", PYTHONPATH=str(toolcrib.home))
 
-    assert "pip install 'toolcrib[yaml]'" in result.stderr
+    assert "toolcrib extras add yaml" in result.stderr
 
 
 def test_an_unknown_word_is_refused(toolcrib):

@@ -78,7 +78,7 @@ def through_http(serving, token: str | None, *, modern: bool) -> Answers:
 def through_stdio(program: Program, *flags: str) -> Answers:
     lines = [request(1, "initialize", HELLO), request(2, "tools/list", {})]
     lines += [request(n, "tools/call", {"name": name, "arguments": {}}) for n, name in enumerate(wanted(), 3)]
-    result = program.run("stdio", *flags, stdin="".join(json.dumps(line) + "\n" for line in lines))
+    result = program.run("stdio", "--alone", *flags, stdin="".join(json.dumps(line) + "\n" for line in lines))
     answers = {answer.get("id"): answer for answer in map(json.loads, result.stdout.splitlines())}
     listed = [tool["name"] for tool in answers[2]["result"]["tools"]]
     return listed, {name: outcome(answers[n]) for n, name in enumerate(wanted(), 3)}

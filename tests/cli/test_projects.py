@@ -35,7 +35,7 @@ def test_a_directory_that_is_served_is_remembered(tiny, command):
 def test_a_directory_that_a_client_works_in_is_remembered(tiny):
     """``stdio`` serves a project, too; with the file that was named."""
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = tiny.start("stdio", "--config", "toolcrib.toml", **streams)
+    process = tiny.start("stdio", "--alone", "--config", "toolcrib.toml", **streams)
     try:
         until(lambda: remembered(tiny), deadline_s=150, what="a remembered project")
     finally:

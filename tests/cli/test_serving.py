@@ -75,8 +75,8 @@ def test_up_shows_one_row_for_each_server(tiny):
 
     assert rows["SERVER"] == ["SERVER", "TOOLS", "~TOKENS", "STATE", "WHAT", "TO", "DO"]
     assert (rows["tiny"][1], rows["tiny"][3]) == ("5", "ok")
-    assert rows["resting"][3:] == ["disabled", "toolcrib", "servers", "enable", "resting"]
-    assert rows["broken"][3] in ("failed", "asking")
+    assert rows["resting"][3:] == ["disabled", "switch", "it", "on", "(toolcrib", "servers", "enable", "resting)"]
+    assert rows["broken"][3] in ("failed", "starting")
 
 
 def test_up_does_not_wait_for_ever(tiny):
@@ -86,7 +86,7 @@ def test_up_does_not_wait_for_ever(tiny):
     with tiny.serving("up") as serving:
         serving.wait_for("over stdio")
 
-        assert ["hangs", "0", "0", "asking"] in [line.split()[:4] for line in serving.output.splitlines()]
+        assert ["hangs", "0", "0", "starting"] in [line.split()[:4] for line in serving.output.splitlines()]
         assert serving.stop(signal.SIGTERM) == 0
 
 

@@ -174,7 +174,7 @@ def test_a_client_on_stdio_can_be_limited(tiny):
     """The same limits, the same listing."""
     hello = json.dumps(HELLO) + "\n" + json.dumps(LIST) + "\n"
 
-    result = tiny.run("stdio", "--only", "*__echo", "--level", "write", stdin=hello)
+    result = tiny.run("stdio", "--alone", "--only", "*__echo", "--level", "write", stdin=hello)
 
     answers = {answer.get("id"): answer for answer in map(json.loads, result.stdout.splitlines())}
     assert [tool["name"] for tool in answers[2]["result"]["tools"]] == ["result_read", "tiny__echo"]

@@ -286,3 +286,25 @@ def test_why_of_a_missing_tool_is_not_found(tiny):
 
     assert result.returncode == 7
     assert "No server named 'nobody'" in result.stdout
+
+
+SEEKER = """
+from toolcrib import Deprecation, tool
+@tool(version="2.1.0", category="search", capabilities=["net"], timeout_s=7.5, examples=[{"word": "ant"}],
+      deprecated=Deprecation("it is slow.", "look_up"))
+def seek(word: str) -> str:
+    "Seek a word."
+    return word
+"""
+
+
+def test_show_tells_all_that_a_native_definition_says(toolcrib):
+    """Its module stands beside toolcrib.toml."""
+    (toolcrib.project / "seeker.py").write_text(SEEKER)
+    toolcrib.config.write_text("native = ['seeker']\n")
+
+    shown = toolcrib.run("show", "seek").stdout
+
+    for line in ("leaves   deprecated: it is slow. Use look_up instead.", "version  2.1.0", "for      search",
+                 "needs    net", "timeout  7.5 s", 'such as  {"arguments":{"word":"ant"}}'):  # fmt: skip
+        assert line in shown

@@ -88,7 +88,7 @@ def test_a_listing_reaches_a_client_clean_and_with_its_emoji(poisoned):
     poisoned.run("doctor")
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
 
-    result = poisoned.run("stdio", stdin=json.dumps(asked) + "\n")
+    result = poisoned.run("stdio", "--alone", stdin=json.dumps(asked) + "\n")
 
     tools = json.loads(result.stdout)["result"]["tools"]
     assert [tool["name"] for tool in tools] == ["bad__choices", "bad__fine", "result_read"]

@@ -97,7 +97,7 @@ def test_a_client_that_starts_toolcrib_with_a_named_file_is_refused(denied):
     params = {"name": "x__echo", "arguments": {"text": "hello"}, "_meta": meta}
     asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) + "\n"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with denied.start("stdio", "--config", ".mcp.json", **pipes) as process:
+    with denied.start("stdio", "--alone", "--config", ".mcp.json", **pipes) as process:
         out, _ = process.communicate(asked.encode(), timeout=60)
 
     assert "TOOL_PERMISSION_DENIED" in out.decode()

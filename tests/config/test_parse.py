@@ -165,7 +165,7 @@ def test_an_empty_file_is_the_defaults():
         (
             "\n[serve]\nzzz = 1\n",
             "toolcrib.toml:3: Unknown key 'zzz' in [serve]."
-            " Known keys: host, port, public_url, auth, edit_commands, replica, drain.",
+            " Known keys: host, port, public_url, auth, oauth, oauth_level, edit_commands, replica, drain, linger.",
         ),
         (
             '[servers.a]\ncommand = "x"\n[servers.a.tools."kb.x"]\npolcy = "ask"\n',

@@ -33,6 +33,8 @@ STRICTER = {
     "security.pins": [("off", "first", "first"), ("first", "strict", "strict")],
     "security.ask_timeout": [(120.0, 5.0, 5.0)],
     "serve.auth": [("none", "auto", "auto"), ("auto", "required", "required")],
+    "serve.oauth": [("builtin", "off", "off")],
+    "serve.oauth_level": [(ADMIN, WRITE, WRITE)],
     "serve.edit_commands": [(True, False, False)],
     "access.level": [(SYSTEM, WRITE, WRITE), (READ_ONLY, ADMIN, READ_ONLY)],
     "access.servers": [
@@ -99,6 +101,8 @@ SERVER_ROWS = [
     ("lanes", 5, 1, 1),
     ("isolation", "none", "confined", "confined"),
     ("network", True, False, False),
+    ("transparent", True, False, False),
+    ("unlisted", True, False, False),
     ("loopback", (80, 81), (81, 82), (81,)),
     ("memory_bytes", 5, 1, 1),
     ("processes", 5, 1, 1),

@@ -243,6 +243,7 @@ async def test_the_audit_log_keeps_the_order_of_what_happened(clocks: Clocks, tm
 
 WALL = re.compile(r"\btime\.time(_ns)?\b|datetime\.now\(|utcnow\(")
 READERS = {
+    "catalog/flights.py": "when a server is asked again, for people",
     "catalog/records.py": "when a tool was accepted; how old a record of another run is",
     "catalog/refresh.py": "when a server was asked; how old a record of another run is",
     "cli/commands/tokens.py": "whether a token works",
@@ -251,6 +252,7 @@ READERS = {
     "cli/commands/connect.py": "whether there are tokens",
     "cli/serving.py": "when news came, for people",
     "core/clocks.py": "the moments others go by",
+    "credentials/accounts.py": "when a token ends that another process got",
     "crib/builder.py": "when calls began, for people",
     "crib/crib.py": "a part of a name",
     "crib/database.py": "tokens that are copied",
@@ -271,11 +273,13 @@ READERS = {
     "server/web/sign_in_page.py": "when a session began, for people",
     "server/web/words.py": "how long ago something was, for people",
     "sources/native/builtin.py": "the tool that tells the time",
+    "sources/mcp/supervise.py": "since when a server is being started, for people",
     "stores/audit/file.py": "when something happened, in the audit log",
     "stores/postgres/audit_append.py": "when something happened, in the audit log",
     "stores/local.py": "when a task changed",
     "stores/postgres/lock.py": "when somebody answered",
     "stores/lockfile.py": "when somebody answered",
+    "stores/run_files.py": "since when somebody serves, for people",
 }
 
 

@@ -108,8 +108,6 @@ async def test_fifty_calls_run_at_once():
         ("ad", "No tool named 'ad'. Did you mean 'add'?"),
         ("files__raed", "No tool named 'files__raed'. Did you mean 'files__read'?"),
         ("zzz", "No tool named 'zzz'. Run `toolcrib ls` to see what is there."),
-        ("__read", "No tool named '__read'."),
-        ("files__", "No tool named 'files__'. Did you mean 'files__read'?"),
         ("nobody__read", "No tool named 'nobody__read'."),
         ("", "No tool named ''."),
     ],
@@ -124,6 +122,62 @@ async def test_an_unknown_tool_is_told_the_near_ones(name, message):
     assert result.error.message.startswith(message)
     assert result.text == result.error.message
     assert made.told("call.unknown") == [{"tool": name}]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("__tool", "'__tool' names no server. Write it as server__tool."),
+        ("alpha__", "'alpha__' names no tool. Write it as server__tool."),
+        ("files__", "'files__' names no tool. Did you mean 'files__read'?"),
+        ("__", "'__' names no server. Write it as server__tool."),
+        (None, "A tool is called by its name, a text; this is none: None."),
+        (5, "A tool is called by its name, a text; this is none: 5."),
+        (["add"], "A tool is called by its name, a text; this is none: ['add']."),
+    ],
+)
+async def test_what_cannot_be_a_name_is_invalid_input_and_not_an_unknown_tool(name, message):
+    """The caller has to write another one; no server could ever offer it."""
+    async with memory_crib(FakeSource("files", ["read"]), tools=[add]) as made:
+        await made.crib.current()
+        result = await made.crib.call(name)
+
+    assert (result.error.code, result.error.message, result.error.retryable) == ("TOOL_INVALID_INPUT", message, False)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda crib: crib.list_tools("bogus"), "No tool format named 'bogus'. Known formats: mcp, anthropic,"),
+        (lambda crib: crib.list_tools(5), "No tool format named 5. Known formats: mcp, anthropic,"),
+        (lambda crib: crib.discover(5), "A server is named by a text; this is none: 5."),
+        (lambda crib: crib.discover(None), "A server is named by a text; this is none: None."),
+        (lambda crib: crib.read(None), "A tool is called by its name, a text; this is none: None."),
+        (lambda crib: crib.get(5), "A tool is called by its name, a text; this is none: 5."),
+        (lambda crib: crib.get("add", 5), "add: the arguments must be an object, not 5."),
+        (lambda crib: crib.call("add", {5: 1}), "add: the value cannot be read as JSON: Dict key must be str"),
+        (lambda crib: crib.call("add", caller=5), "add: the caller must be a toolcrib.Caller, not 5."),
+        (lambda crib: crib.call("add", timeout_s="1"), "add: timeout_s must be a number of seconds above 0, not '1'."),
+        (lambda crib: crib.call("add", timeout_s=-1), "add: timeout_s must be a number of seconds above 0, not -1."),
+    ],
+)
+async def test_whatever_a_program_passes_it_gets_a_result_with_a_code(ask, message):
+    """Never a TypeError, and never a fault of toolcrib's own."""
+    async with memory_crib(tools=[add]) as made:
+        result = await ask(made.crib)
+
+    assert (result.success, result.error.code) == (False, "TOOL_INVALID_INPUT")
+    assert result.error.message.startswith(message)
+
+
+async def test_tools_can_be_listed_as_a_result():
+    """The same list as ``tools`` gives, which raises what is wrong with the question."""
+    async with memory_crib(tools=[add]) as made:
+        plain, listed = await made.crib.tools("anthropic"), await made.crib.list_tools("anthropic")
+        with pytest.raises(CallerError, match="No tool format named 'bogus'"):
+            await made.crib.tools("bogus")
+
+    assert (listed.success, listed.data) == (True, plain)
 
 
 OUTCOMES = st.sampled_from(
@@ -414,7 +468,7 @@ async def test_all_tools_are_listed_by_name_in_any_format():
 
     assert [tool.name for tool in values] == ["add", "files__read"]
     assert [sorted(shown[0]) for shown in shapes.values()] == [
-        ["description", "inputSchema", "name"],
+        ["_meta", "description", "inputSchema", "name"],
         ["description", "input_schema", "name"],
         ["function", "type"],
     ]

@@ -383,10 +383,8 @@ def test_a_lock_tells_of_every_kind_without_the_server():
 @pytest.mark.parametrize("name", ["prompt greet", "resource memo://about", "template x"])
 def test_no_tool_can_be_taken_for_another_kind(name: str):
     """What people allow of a prompt is kept under its kind and name; a tool's name alone must not be the same."""
-    with pytest.raises(DefinitionError, match="would be taken for a"):
+    with pytest.raises(DefinitionError, match="is not one of letters"):
         define(lambda: "", name=name, description="Takes another's place.")
-
-    assert define(lambda: "", name=name.replace(" ", "_"), description="Is itself.").tool.name
 
 
 KINDS = [RequestKind.CALL, RequestKind.READ, RequestKind.GET, RequestKind.COMPLETE]

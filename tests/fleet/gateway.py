@@ -14,7 +14,12 @@ SERVING = re.compile(r"serving MCP at (\S+)")
 
 
 def stdio_command(config: Path) -> tuple[str, ...]:
-    """What an MCP client starts to reach the servers of ``config``; with everything imported already."""
+    """What an MCP client starts to have a gateway to ``config`` of its own; with everything imported already."""
+    return (*toolcrib_stand_in(), "stdio", "--alone", "--config", str(config))
+
+
+def joining_command(config: Path) -> tuple[str, ...]:
+    """What an MCP client starts to join the gateway that serves ``config``."""
     return (*toolcrib_stand_in(), "stdio", "--config", str(config))
 
 

@@ -23,7 +23,10 @@ PINS = Path(__file__).resolve().parent
 FLEET = (PINS.parents[1] / ".cache" / "fleet").resolve()
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """The first is the same browser without a window, and takes two thirds of the CPU."""
-ENVS = ("time", "git", "calculator", "sdk1", "sdk2", "frameworks", "crewai", "llama_index", "engines")
+ENVS = (
+    *("time", "git", "calculator", "sdk1", "sdk2", "frameworks", "crewai", "llama_index"),
+    *("engines", "a365", "installers"),
+)
 
 
 class InstallError(Exception):
@@ -97,8 +100,8 @@ def env_python(env: str) -> Path:
 
 def parts(*, conformance: bool) -> list[Part]:
     """Every part, in the order they are installed."""
-    npm = ["npm", "npm-page", "npm-browser", *(["npm-conformance"] if conformance else [])]
-    return [*map(_npm_part, npm), *map(_env_part, ENVS)]
+    npm = ["npm", "npm-page", "npm-browser", "npm-oauth", *(["npm-conformance"] if conformance else [])]
+    return [*map(_npm_part, npm), *map(_env_part, ENVS), _wheels_part()]
 
 
 def ensure(*, conformance: bool = False) -> list[str]:
@@ -129,6 +132,12 @@ def _env_part(name: str) -> Part:
     return Part(FLEET / "envs" / name, (PINS / "envs" / f"{name}.txt",), platform.python_version(), _fill_env)
 
 
+def _wheels_part() -> Part:
+    """The packages that an installation of toolcrib needs, for an index of our own."""
+    pins = (PINS.parents[1] / "uv.lock", PINS / "envs" / "installers.txt")
+    return Part(FLEET / "wheels", pins, platform.python_version(), _fill_wheels)
+
+
 def _install(part: Part) -> None:
     print(f"installing {part.folder.name} ...", file=sys.stderr, flush=True)
     shutil.rmtree(part.folder, ignore_errors=True)
@@ -147,12 +156,28 @@ def _fill_npm(part: Part) -> None:
 
 
 def _fill_env(part: Part) -> None:
-    uv = os.environ.get("UV") or shutil.which("uv")
-    if uv is None:
-        raise InstallError("uv is not on PATH. Run this script with `uv run`.")
+    uv = _uv()
     _run([uv, "venv", "--quiet", "--python", sys.executable, str(part.folder)], cwd=PINS)
     pinned = ["--no-deps", "--compile-bytecode", "--requirement", str(part.pins[0])]
     _run([uv, "pip", "install", "--quiet", "--python", str(env_python(part.folder.name)), *pinned], cwd=PINS)
+
+
+def _uv() -> str:
+    uv = os.environ.get("UV") or shutil.which("uv")
+    if uv is None:
+        raise InstallError("uv is not on PATH. Run this script with `uv run`.")
+    return uv
+
+
+def _fill_wheels(part: Part) -> None:
+    part.folder.mkdir()
+    wanted = part.folder / "requirements.txt"
+    locked = ["--frozen", "--no-dev", "--extra", "yaml", "--no-emit-project", "--no-hashes", "--no-header"]
+    _run([_uv(), "export", "--quiet", *locked, "--output-file", str(wanted)], cwd=PINS.parents[1])
+    pip = [str(env_python("installers")), "-m", "pip"]
+    _run(
+        [*pip, "download", "--quiet", "--no-deps", "--dest", ".", "--requirement", wanted.name, "pip"], cwd=part.folder
+    )
 
 
 def _run(command: Sequence[str], *, cwd: Path) -> None:

@@ -16,7 +16,7 @@ ASK = """
 import os, signal, sys
 from tests.fleet import launcher
 home = sys.argv[1]
-process = launcher.popen([*launcher.TOOLCRIB, "stdio"], stdin=-1, cwd=home, env={**os.environ, "HOME": home})
+process = launcher.popen([*launcher.TOOLCRIB, "stdio", "--alone"], stdin=-1, cwd=home, env={**os.environ, "HOME": home})
 print(process.pid, flush=True)
 signal.pause()
 """
@@ -99,7 +99,9 @@ def test_imports_are_done_once_and_a_launcher_starts_from_another(tmp_path):
 
 def test_that_a_signal_ended_it_is_told(tmp_path):
     env = {**os.environ, "HOME": str(tmp_path)}
-    with launcher.popen([*launcher.TOOLCRIB, "stdio"], stdin=subprocess.PIPE, cwd=tmp_path, env=env) as process:
+    with launcher.popen(
+        [*launcher.TOOLCRIB, "stdio", "--alone"], stdin=subprocess.PIPE, cwd=tmp_path, env=env
+    ) as process:
         before = process.poll()
         process.kill()
         code = process.wait(150)

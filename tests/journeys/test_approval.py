@@ -49,7 +49,7 @@ class Pipe:
 
     def __init__(self, config: Path) -> None:
         self.process = launcher.popen(
-            [*TOOLCRIB, "stdio", "--config", str(config)],
+            [*TOOLCRIB, "stdio", "--alone", "--config", str(config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -39,7 +39,7 @@ def config(fleet, tmp_path):
 
 def test_a_client_that_closes_stdio_ends_every_server(config):
     """The client's end of input is enough; no signal is needed."""
-    place = Place(config.parent, argv=(*TOOLCRIB, "stdio", "--config", str(config)))
+    place = Place(config.parent, argv=(*TOOLCRIB, "stdio", "--alone", "--config", str(config)))
 
     outcomes = SdkClient(2, "legacy").converse(place, USE_BOTH)["outcomes"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.fleet import servers
 from tests.fleet.clients import InspectorClient, Place, SdkClient, TypeScriptClient
-from tests.fleet.gateway import serving, stdio_command
+from tests.fleet.gateway import joining_command, serving
 
 from toolcrib.wire.messages import LOG_LEVELS
 
@@ -72,7 +72,7 @@ def everywhere(fleet: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     home = tmp_path_factory.mktemp("offers").resolve()
     config = servers.write_config(home / "servers.json", {"all": servers.everything()})
     with serving(config) as (url, _):
-        yield {"stdio": Place(home, argv=stdio_command(config)), "http": Place(home, url=url)}
+        yield {"stdio": Place(home, argv=joining_command(config)), "http": Place(home, url=url)}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fleet import servers
 from tests.fleet.clients import Place, SdkClient
-from tests.fleet.gateway import serving, stdio_command
+from tests.fleet.gateway import joining_command, serving
 
 import toolcrib
 from toolcrib.testing import RecordingChannel
@@ -59,7 +59,7 @@ def gates(fleet: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
         config = home / "toolcrib.toml"
         config.write_text("[audit]\nenabled = false\n\n" + "\n\n".join(_table(*entry) for entry in entries.items()))
         url, _ = life.enter_context(serving(config))
-        yield {"stdio": Place(home, argv=stdio_command(config)), "http": Place(home, url=url)}
+        yield {"stdio": Place(home, argv=joining_command(config)), "http": Place(home, url=url)}
 
 
 def _table(name: str, entry: Json) -> str:

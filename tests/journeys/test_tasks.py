@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.conformance import run as conformance
 from tests.fleet import servers
-from tests.fleet.gateway import serving, stdio_command
+from tests.fleet.gateway import joining_command, serving
 from tests.fleet.running import homely, until
 
 import toolcrib
@@ -56,7 +56,7 @@ def url(config: Path) -> Iterator[str]:
 
 @pytest.fixture(params=["http", "stdio"])
 def where(request: pytest.FixtureRequest, config: Path, url: str) -> list[str]:
-    return [url] if request.param == "http" else list(stdio_command(config))
+    return [url] if request.param == "http" else list(joining_command(config))
 
 
 def old_client(where: list[str], home: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

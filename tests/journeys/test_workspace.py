@@ -94,7 +94,7 @@ def test_an_agent_that_wants_out_stays_in(place: Place):
 
 def test_one_option_is_enough(place: Place):
     (place.home / "toolcrib.toml").unlink()
-    argv = (*TOOLCRIB, "stdio", "--workspace", str(place.home / "work"))
+    argv = (*TOOLCRIB, "stdio", "--alone", "--workspace", str(place.home / "work"))
     answer = CLIENTS["sdk2"].converse(
         Place(place.home, argv=argv), [{"op": "list"}, call("bash", command="true"), call("file_list")]
     )

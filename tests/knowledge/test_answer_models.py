@@ -66,3 +66,20 @@ async def test_a_model_is_not_asked_when_nothing_was_found(library):
     answered, asked = await ask(library, "openai", "Made up.", "Who invented quantum chromodynamics?")
 
     assert (answered.text, answered.mode, asked) == (NOTHING, "none", [])
+
+
+async def test_without_its_model_an_answer_is_quoted_and_says_why(library):
+    """The model is away: what the documents say is still an answer, with a note instead of a failure."""
+    with LlmDouble(Step("never asked")) as llm:
+        gone = llm.url
+    model = HttpModel(ModelSettings("openai", "small", gone, "sk-very-secret", 10.0))
+
+    shown = (await Answerer(model).answer(library, Search("How much do ants carry?", ("notes",)))).to_json()
+
+    assert (shown["mode"], shown["model"]) == ("extractive", None)
+    assert "50 times" in shown["answer"]
+    assert [entry["marker"] for entry in shown["citations"]] == ["[1]"]
+    (note,) = shown["warnings"]
+    assert note.startswith("The model did not answer, so this is quoted from the documents. ")
+    assert "openai:small" in note
+    assert "sk-very-secret" not in note

@@ -168,6 +168,7 @@ async def test_an_index_is_built_anew_and_vectors_are_made_and_given_up(open_kb)
 
 
 READER = Caller("token:2", "token", Grants(SecurityLevel.READ_ONLY))
+OWNER = Caller("owner", "token", Grants(SecurityLevel.SYSTEM))
 
 
 async def test_an_export_comes_in_parts_and_is_taken_in_again_as_it_was(open_kb):
@@ -175,19 +176,19 @@ async def test_an_export_comes_in_parts_and_is_taken_in_again_as_it_was(open_kb)
     async with opened() as crib:
         for name in ("one", "two"):
             await call(crib, "add", sources=[str(root / "open")], collection_id=name)
-        whole = await call(crib, "export", READER)
+        whole = await call(crib, "export", OWNER)
         parts, after = [], None
         while after != "":
             given = {"after": after} if after else {}
-            parts.append(await call(crib, "export", READER, max_characters=1000, **given))
+            parts.append(await call(crib, "export", OWNER, max_characters=1000, **given))
             after = parts[-1]["next"] or ""
-        some = await call(crib, "export", READER, collection_ids=["two"])
+        some = await call(crib, "export", OWNER, collection_ids=["two"])
         (root / "open" / "backup.jsonl").write_text("\n".join(whole["lines"]))
         for name in ("one", "two"):
             await call(crib, "remove", collection_id=name, whole_collection=True)
         told = Told()
         taken = await crib.call("kb_import", {"source": str(root / "open" / "backup.jsonl")}, channel=told)
-        again = await call(crib, "export")
+        again = await call(crib, "export", OWNER)
 
     assert (whole["documents"], whole["next"], len(whole["lines"])) == (4, None, 6)
     assert [line for part in parts for line in part["lines"]] == whole["lines"]

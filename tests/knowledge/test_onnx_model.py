@@ -92,4 +92,4 @@ except EmbedderUnavailable as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert "pip install 'toolcrib[onnx]'" in done.stdout
+    assert "toolcrib extras add onnx" in done.stdout

@@ -138,3 +138,14 @@ async def test_an_index_of_another_format_is_made_anew_from_the_texts(base, file
     await library.close()
 
     assert [each.text for each in found.passages] == ["Ants carry leaves."]
+
+
+async def test_the_total_does_not_depend_on_how_many_results_are_wanted(base, files):
+    """One document has the word; all others are only near in meaning, and count as well."""
+    animals = {f"{name}_dot_md": f"{name} eat the green leaves of a tree" for name in ("ants", "bees", "cows", "deer")}
+    await base.add(files(**animals, other_dot_md="Nothing of that"))
+
+    one, many = await base.search("deer", top_k=1), await base.search("deer", top_k=100)
+
+    assert (len(one.passages), one.total) == (1, many.total)
+    assert many.total >= len(many.passages) >= 1

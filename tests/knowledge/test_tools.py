@@ -6,7 +6,10 @@ from tests.knowledge.conftest import Base
 from toolcrib import open_crib
 from toolcrib.config.model import Config
 from toolcrib.config.sections import KbConfig
+from toolcrib.core.access import EVERYTHING
+from toolcrib.core.access import Caller as CoreCaller
 from toolcrib.crib.knowledge import kb_tools
+from toolcrib.knowledge.definitions import TOOLS
 
 GUIDE = """---
 title: The ant guide
@@ -297,3 +300,82 @@ async def test_a_tool_of_the_users_own_keeps_its_name(tmp_path):
     config = Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db")))
     async with open_crib(config, tools=[mine]) as crib:
         assert (await crib.call("kb_stats", {})).text == "mine"
+
+
+REMOTE = CoreCaller("token:abc", "token", EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"filters": {"document_type": ["text"]}}, "did you mean 'document_types'?"),
+        ({"filters": {"date_range": {"from": "2026-01-01"}}}, "unknown field 'from'; allowed: start, end"),
+        ({"filters": {"date_range": {"start": "yesterday"}}}, "date_range.start: 'yesterday' is no date. Write 2026-"),
+        ({"topk": 3}, "did you mean 'top_k'?"),
+    ],
+)  # fmt: skip
+async def test_a_slip_in_a_filter_is_an_error_that_names_what_was_meant(kb, more, told):
+    assert told in await kb.fails("hybrid_search", query="ants", collection_ids=["animals"], **more)
+
+
+@pytest.mark.parametrize("tool", [entry["name"] for entry in TOOLS.values()])
+async def test_no_kb_tool_takes_an_argument_that_it_does_not_know(kb, tool):
+    result = await kb.crib.call(tool, {"no_such_argument": 1})
+
+    assert result.error.code == "TOOL_INVALID_INPUT"
+    assert "unknown field 'no_such_argument'" in result.text
+
+
+async def test_a_citation_shows_the_address_that_a_document_gives_of_itself_or_was_added_with(kb, tmp_path):
+    """``source_url`` or ``url`` of front matter, then what whoever added it said, then where it was read."""
+    here = tmp_path / "more"
+    here.mkdir()
+    (here / "own.md").write_text("---\nsource_url: https://example.org/wasps\n---\n# Wasps\n\nWasps build with paper.")
+    (here / "url.md").write_text("---\nurl: https://example.org/moths\n---\n# Moths\n\nMoths love lamps.")
+    (here / "script.md").write_text("---\nurl: javascript:alert(1)\n---\n# Crickets\n\nCrickets chirp.")
+    (tmp_path / "told.md").write_text("# Beetles\n\nBeetles shine.")
+    config = Config(
+        kb=KbConfig(enabled=True, path=str(kb.path), docs=False, embedder="none", add_from=(str(tmp_path),))
+    )
+    async with open_crib(config) as crib:
+        caller = Caller(crib, kb.root, kb.path)
+        await caller("add", sources=[str(here)], collection_id="animals")
+        await caller(
+            "add", sources=[str(tmp_path / "told.md")], collection_id="animals", source_url="https://a.example/b"
+        )
+        refused = await caller.fails("add", sources=[str(here)], collection_id="animals", source_url="/home/me")
+        cited = {query: (await caller.first(query))["citation"]["source_url"] for query in
+                 ("wasps paper", "moths lamps", "crickets chirp", "beetles shine")}  # fmt: skip
+
+    assert list(cited.values()) == [
+        "https://example.org/wasps",
+        "https://example.org/moths",
+        (here / "script.md").as_uri(),
+        "https://a.example/b",
+    ]
+    assert "source_url: '/home/me' is no web address." in refused
+
+
+async def test_a_caller_from_elsewhere_is_never_told_a_path_of_this_machine(kb):
+    found = await kb.first("ants mushrooms")
+    wanted = {
+        "hybrid_search": {"query": "ants mushrooms", "collection_ids": ["animals"]},
+        "get_document": {"document_id": found["document_id"]},
+        "resolve_citations": {"citations": [found["chunk_id"]]},
+        "answer": {"question": "What do ants carry?", "collection_ids": ["animals"]},
+        "list_documents": {"collection_id": "animals", "limit": 1},
+        "export": {"collection_ids": ["animals"]},
+    }
+    told = {tool: await kb.crib.call(f"kb_{tool}", given, caller=REMOTE) for tool, given in wanted.items()}
+    first = told["list_documents"].structured
+    rest = await kb.crib.call("kb_list_documents", {"collection_id": "animals", "after": first["next"]}, caller=REMOTE)
+
+    assert all(result.success and str(kb.root) not in result.text for result in told.values())
+    assert told["hybrid_search"].structured["results"][0]["citation"]["source_url"] is None
+    assert told["resolve_citations"].structured["references"][0]["reference"].split(", ")[-2] == "ants.md"
+    assert [entry["source"] for entry in (*first["documents"], *rest.structured["documents"])] == [
+        "ants.md",
+        "bees.md",
+        "notes.txt",
+    ]
+    assert (await kb.first("ants mushrooms"))["citation"]["source_url"] == (kb.root / "ants.md").as_uri()

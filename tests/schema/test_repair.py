@@ -376,3 +376,16 @@ def test_a_form_that_leads_back_to_itself_is_none():
     root = {"$defs": {"loop": {"anyOf": [{"type": "array", "anyOf": [{"$ref": "#/$defs/loop"}]}]}}}
 
     assert _form_of({"$ref": "#/$defs/loop"}, "array", root) is None
+
+
+def with_words(*words):
+    return {"type": "object", "properties": {"n": {"type": "integer"}, "color": {"enum": list(words)}}}
+
+
+def test_a_word_is_found_among_values_that_are_none():
+    assert repaired({"color": "RED"}, with_words(1, None, "red"))[0] == {"color": "red"}
+
+
+def test_of_two_words_that_differ_in_case_only_neither_is_chosen():
+    """And nothing else takes their place."""
+    assert repaired({"n": "1", "color": "RED"}, with_words("Red", "red", None)) is None

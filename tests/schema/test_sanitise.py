@@ -244,3 +244,78 @@ def test_any_entry_is_either_made_harmless_or_refused(entry):
 
     assert (shown is entry) is (notes == [])
     assert sanitise_tool(shown) == (shown, [])
+
+
+AWAY = {"$ref": "http://evil.example/s"}
+REMOTE = {
+    "a property": ({"properties": {"a": AWAY}}, {"properties": {"a": {}}}),
+    "with a fragment": ({"properties": {"a": {"$ref": "//evil.example/s#/x"}}}, {"properties": {"a": {}}}),
+    "a file": ({"items": {"$ref": "file:///etc/passwd", "title": "A"}}, {"items": {"title": "A"}}),
+    "relative": ({"properties": {"a": {"$ref": "other.json"}}}, {"properties": {"a": {}}}),
+    "dynamic": ({"properties": {"a": {"$dynamicRef": "http://evil.example/s"}}}, {"properties": {"a": {}}}),
+    "a metaschema": ({"items": {"$ref": "http://json-schema.org/draft-07/schema#"}}, {"items": {}}),
+    "in a list": ({"allOf": [AWAY, {"minProperties": 1}]}, {"allOf": [{}, {"minProperties": 1}]}),
+    "what would mean the opposite": ({"not": AWAY, "minProperties": 1}, {"minProperties": 1}),
+    "what would fit twice": ({"oneOf": [AWAY, {"type": "object"}]}, {}),
+    "data that looks like one": ({"properties": {"a": {"const": AWAY}}}, {"properties": {"a": {}}}),
+}
+
+
+@pytest.mark.parametrize("part", ["inputSchema", "outputSchema"])
+@pytest.mark.parametrize(("schema", "served"), REMOTE.values(), ids=REMOTE)
+def test_no_reference_that_somebody_would_have_to_fetch_is_handed_on(part, schema, served):
+    """What it referred to is not asked of anybody; what is left accepts no less than before."""
+    shown, notes = sanitise_tool({"name": "t", "inputSchema": {"type": "object"}, part: {"type": "object", **schema}})
+
+    assert shown[part] == {"type": "object", **served}
+    assert [note.startswith(f"{part}: took out the reference to ") for note in notes] == [True]
+
+
+def test_references_within_a_schema_stay():
+    """By pointer, by anchor, by an address that one of its own parts has, and as the name of a property."""
+    schema = {
+        "type": "object",
+        "$id": "https://own.example/root",
+        "$defs": {"a": {"$id": "part", "type": "string"}, "b": {"$anchor": "b"}},
+        "properties": {
+            "pointer": {"$ref": "#/$defs/a"},
+            "anchor": {"$ref": "#b"},
+            "address": {"$ref": "https://own.example/part"},
+            "relative": {"$ref": "part"},
+            "$ref": {"type": "string"},
+        },
+    }
+
+    shown, notes = sanitise_tool({"name": "t", "inputSchema": schema})
+
+    assert (shown["inputSchema"], notes) == (schema, [])
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "(?=a)b", r"(a)\1", "^(([a-z])+.)+[A-Z]$", "(x*)*y", "(a{2,})+"])
+def test_a_pattern_that_may_hang_a_reader_says_so_where_it_stands(pattern):
+    """It stays, because people read it; whoever checks it is warned."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+
+    shown, notes = sanitise_tool({"name": "t", "inputSchema": schema})
+
+    served = shown["inputSchema"]["properties"]["a"]
+    assert served["pattern"] == pattern
+    assert served["$comment"].startswith("toolcrib does not check this pattern")
+    assert notes == [f"inputSchema: the pattern {pattern!r} is not checked"]
+
+
+@pytest.mark.parametrize("pattern", ["^[a-z]+$", "^(ab)+$", r"^\(+\)+$", "[(+)]+", r"^\d{4}-\d{2}$", "a+b+", "(a|b)*c"])
+def test_an_ordinary_pattern_is_left_alone(pattern):
+    """The definition is the same object."""
+    shown = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"pattern": pattern}}}}
+
+    assert sanitise_tool(shown) == (shown, [])
+
+
+def test_a_pattern_of_names_is_warned_of_as_well():
+    """``patternProperties`` is matched against every name."""
+    schema = {"type": "object", "patternProperties": {"^(a+)+$": {}, "^b": {}}}
+
+    shown, _ = sanitise_tool({"name": "t", "inputSchema": schema})
+
+    assert set(shown["inputSchema"]) == {"type", "patternProperties", "$comment"}

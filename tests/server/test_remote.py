@@ -14,7 +14,7 @@ from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.server.identity.run_proof import KEPT_S, PREFIX, RunProof
 from toolcrib.server.remote import Remote, open_remote
 from toolcrib.stores.paths import Environment
-from toolcrib.stores.run_files import OwnRunFile, RunFiles
+from toolcrib.stores.run_files import OwnRunFile, RunFiles, RunOffer
 from toolcrib.transports.http.guard import GuardPolicy
 from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 
@@ -76,7 +76,7 @@ class Crib:
 async def serving(config: Path) -> AsyncIterator[tuple[Crib, OwnRunFile]]:
     crib = Crib()
     await crib.server.start("127.0.0.1", 0)
-    run = runs().write(crib.server.local_url, config.resolve(), "1")
+    run = runs().write(RunOffer(crib.server.local_url, config.resolve(), "1"))
     crib.proof.open(run.entry)
     try:
         yield crib, run
@@ -141,7 +141,7 @@ async def test_without_a_run_file_nobody_is_asked(home: Path, monkeypatch: pytes
 async def test_a_stranger_on_the_port_of_a_run_file_learns_nothing(home: Path):
     """Neither token nor secret nor a code that would be worth something; nothing is asked of it."""
     async with stranger() as (port, received):
-        run = runs().write(f"http://127.0.0.1:{port}", home / "project" / "toolcrib.toml", "1")
+        run = runs().write(RunOffer(f"http://127.0.0.1:{port}", home / "project" / "toolcrib.toml", "1"))
         with pytest.raises(SourceUnavailable, match="nothing was sent"):
             await ask(find())
 
@@ -155,7 +155,7 @@ async def test_a_stranger_on_the_port_of_a_run_file_learns_nothing(home: Path):
 async def test_a_proof_fetched_from_the_real_one_proves_nothing_elsewhere(home: Path):
     """A stranger that passes the question on gets the code of another address."""
     async with serving(home / "project" / "toolcrib.toml") as (crib, run), stranger() as (port, _):
-        elsewhere = msgspec.structs.replace(run.entry, url=f"http://127.0.0.1:{port}")
+        elsewhere = run.entry._replace(url=f"http://127.0.0.1:{port}")
 
         assert run.entry.code("server", "1") != elsewhere.code("server", "1")
         assert crib.proof.identify(f"run.1500-1.{elsewhere.code('client', '1500-1')}".encode()) is None
@@ -186,8 +186,8 @@ async def test_what_was_proven_is_forgotten_and_proven_again(home: Path):
 
 async def test_a_wrong_code_is_nobodys(home: Path):
     async with serving(home / "project" / "toolcrib.toml") as (crib, run):
-        wrong = msgspec.structs.replace(run.entry, secret="0" * 64)
-        run.path.write_bytes(msgspec.json.encode(wrong))
+        wrong = run.entry._replace(secret="0" * 64)
+        run.path.write_bytes(msgspec.json.encode(wrong._asdict()))
         with pytest.raises(SourceUnavailable, match="nothing was sent"):
             await ask(find())
         remote = Remote(crib.server.local_url, Fixed("run.1.2"))

@@ -14,7 +14,8 @@ from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores import access_tokens
-from toolcrib.stores.access_tokens import NewToken, NoSuchToken, TokenFile, _check_owner, token_file
+from toolcrib.stores.access_tokens import NewToken, NoSuchToken, TokenFile, token_file
+from toolcrib.stores.files import check_private
 from toolcrib.testing import ManualClock
 
 READ = Grants(SecurityLevel.READ_ONLY)
@@ -185,11 +186,11 @@ def test_a_file_of_another_user_is_not_used(kept, monkeypatch):
     owner = kept.path.stat().st_uid or 4242  # root's own would be fine
     os.chown(kept.path, owner, -1)
     monkeypatch.setattr(os, "geteuid", lambda: owner)
-    _check_owner(kept.path)
+    check_private(kept.path, "tokens")
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
 
     with pytest.raises(ConfigError, match="Others may write"):
-        _check_owner(kept.path)
+        check_private(kept.path, "tokens")
 
 
 def test_a_removed_file_is_no_token(kept):
@@ -352,7 +353,7 @@ def test_a_file_nobody_can_look_at_lets_nobody_in(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ConfigError, match=r"The tokens cannot be read: Not a directory\."):
-        _check_owner(tmp_path / "file" / "tokens.json")
+        check_private(tmp_path / "file" / "tokens.json", "tokens")
 
 
 def test_the_users_tokens_and_the_note_that_there_are_some_are_kept_apart(tmp_path, clock):

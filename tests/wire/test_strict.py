@@ -18,6 +18,8 @@ from toolcrib.wire.strict import (
     flaw_of,
     is_accounted_for,
     is_plain,
+    look_beside,
+    looks,
     suspicions,
     tidied,
     tidy,
@@ -321,3 +323,16 @@ def test_digits_here_and_there_in_a_large_object_are_no_huge_number():
 
     assert len(raw) > LARGE_BYTES
     assert clean_object(raw) == raw
+
+
+@pytest.mark.parametrize("raw", [b'{"a":1}', b'{"a":1e999}'])
+def test_a_helper_says_just_what_is_wrong(raw):
+    """Nothing at all, if nothing is."""
+    assert (look_beside(raw) == b"") is (flaw_of(raw) == "")
+
+
+def test_a_huge_number_is_seen_in_the_middle_of_a_piece():
+    """Not only where two pieces meet."""
+    raw = b'{"a":"' + b"x" * (strict._PIECE // 2) + b'","n":1e999,"b":"' + b"x" * 3 * strict._PIECE + b'"}'
+
+    assert any(looks(raw))

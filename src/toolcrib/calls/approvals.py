@@ -18,9 +18,12 @@ from toolcrib.core.errors import PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import Ruling
 from toolcrib.core.names import alias_of
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.requests import Request
 
 SESSIONS_KEPT = 10_000
+TERMINAL = "terminal"
+"""The name of the surface at which whoever started toolcrib is asked."""
 
 
 class ApprovalReply(StrEnum):
@@ -140,6 +143,8 @@ class Approvals:
     marks: Marks | None = None
     """What other replicas remember, where there are any."""
     _sessions: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    _is_trusting: bool = False
+    """Whether somebody at the terminal has said that programs may be configured while this runs."""
 
     @property
     def secret(self) -> bytes:
@@ -150,6 +155,34 @@ class Approvals:
         """Have people asked that way, too, until what is returned is called."""
         self.surfaces.append(surface)
         return lambda: self.surfaces.remove(surface)
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether somebody can be asked at the terminal in which this runs."""
+        return any(surface.name == TERMINAL for surface in self.surfaces)
+
+    async def confirm_program(self, caller: Caller, deed: str, program: Mapping[str, Any]) -> bool:
+        """Whether the person at the terminal lets a program be configured that runs on this machine.
+
+        Nobody is asked anywhere else: whoever configures a program can do anything here. An answer for the session,
+        or for ever, holds as long as this runs.
+        """
+        if self._is_trusting:
+            return True
+        ways = [surface for surface in self.surfaces if surface.name == TERMINAL]
+        question = ApprovalQuestion(
+            secrets.token_hex(8), deed, "", SecurityLevel.SYSTEM, caller.id, program, self.settings.timeout_s
+        )
+        answer, way = (
+            await self._ask(question, Request(deed, "", {}, caller=caller), ways) if ways else (None, "nobody")
+        )
+        ruling = Ruling.NO_ANSWER if answer is None else ruling_of(answer.reply).by(way)
+        told = AuditEntry("approval", deed, caller=caller.id, caller_kind=caller.kind, level="system", decision=ruling)
+        await self.audit.commit(told)
+        if answer is None or answer.reply is ApprovalReply.NO:
+            return False
+        self._is_trusting = answer.reply is not ApprovalReply.ONCE
+        return True
 
     async def clear(self, call: Request, reach: Reach) -> None:
         """Return if the call may happen; raises ``PermissionDenied`` if not."""

@@ -1,7 +1,7 @@
 """What was run, how it went and how long it took, per tool."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -64,6 +64,10 @@ class ToolMetrics:
             return Health.HEALTHY
         return Health.UNHEALTHY if failures * 2 > min(self.executed, RECENT) else Health.DEGRADED
 
+    def quantile(self, share: float) -> float:
+        """How long that share of the calls took at most, in seconds; about, because only classes are counted."""
+        return quantile_of(self.durations, share, self.slowest_s)
+
     def view(self) -> Tally:
         """What can be seen of it."""
         return Tally(
@@ -76,6 +80,21 @@ class ToolMetrics:
             last_error=self.last_error,
             health=self.health,
         )
+
+
+def quantile_of(durations: Sequence[int], share: float, slowest_s: float = BOUNDS_S[-1]) -> float:
+    """How long that share of calls took at most, from the classes they were counted in; never more than the slowest.
+
+    Within a class calls are taken to be spread evenly.
+    """
+    wanted, below = share * sum(durations), 0
+    for place, count in enumerate(durations):
+        if count and below + count >= wanted:
+            low = BOUNDS_S[place - 1] if place else 0.0
+            high = BOUNDS_S[place] if place < len(BOUNDS_S) else max(slowest_s, BOUNDS_S[-1])
+            return min(low + (high - low) * (wanted - below) / count, slowest_s)
+        below += count
+    return 0.0
 
 
 @dataclass(slots=True)

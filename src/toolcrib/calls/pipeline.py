@@ -13,7 +13,7 @@ Step = Callable[[Request], Awaitable[Result]]
 class Subject:
     """What a chain of layers is built for: an offer, the name it is exposed under, and what is asked of it."""
 
-    __slots__ = ("kind", "name", "offer", "reach", "renew", "server", "settle")
+    __slots__ = ("is_transparent", "kind", "name", "offer", "reach", "renew", "server", "settle")
 
     def __init__(
         self,
@@ -30,6 +30,8 @@ class Subject:
         """Has its server asked for what it offers again, in the background, if the last answer is too old."""
         self.settle: Callable[[Result], None] | None = None
         """Compares what it gives with what was accepted of it, and raises if that is something else; for apps."""
+        self.is_transparent = False
+        """Whether its server checks arguments and results itself, and gets and gives them as they are."""
 
     @property
     def key(self) -> str:

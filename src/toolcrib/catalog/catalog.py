@@ -132,6 +132,10 @@ class LeftOut:
         """Whether two sources claim the name."""
         return self.kind in (LeftOutKind.TAKEN_BY_NATIVE, LeftOutKind.TAKEN_BY_SERVER)
 
+    def is_hidden_by(self, name: str) -> bool:
+        """Whether the native tool of this name is what keeps it out."""
+        return self.kind is LeftOutKind.TAKEN_BY_NATIVE and self.reason.startswith(f"{name!r} of server ")
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -279,7 +283,7 @@ FORMATS = (MCP, *DIALECTS)
 def offer_routes(routes: Iterable[Route], format: str, options: Options | None = None) -> DialectOffer:  # noqa: A002
     """Tools in a provider's own form; what it would refuse is left out, with the reason."""
     if format not in FORMATS:
-        hint = did_you_mean(format, FORMATS) or f"Known formats: {', '.join(FORMATS)}."
+        hint = did_you_mean(str(format), FORMATS) or f"Known formats: {', '.join(FORMATS)}."
         raise CallerError(f"No tool format named {format!r}.", hint=hint)
     if format == MCP:
         return _as_they_are(list(routes))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 
-from toolcrib.catalog.catalog import Catalog
+from toolcrib.catalog.catalog import Catalog, LeftOut
 from toolcrib.catalog.lookalikes import LookalikeIndex, new_pairs
 from toolcrib.catalog.merge import (
     Offering,
@@ -94,6 +94,10 @@ MOST_IMITATIONS_TOLD = 20
 """In one change of the catalogue; `toolcrib doctor` shows more."""
 
 
+MOST_HIDDEN_TOLD = 20
+"""In one change of the catalogue; `toolcrib why` tells of each."""
+
+
 class Current:
     """Holds the current catalog and notifies listeners when it changes."""
 
@@ -126,6 +130,8 @@ class Current:
         old, catalog = self.catalog, self._merged(shelves)
         if first and not self._prefix:
             refuse_clashes(catalog)
+        if catalog.left_out is not old.left_out:
+            self._tell_clashes(old.left_out, catalog.left_out)
         is_same = catalog.routes == old.routes and catalog.others == old.others and catalog.quiet == old.quiet
         if not first and is_same:
             self.catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes, stamps=old.stamps)
@@ -141,6 +147,12 @@ class Current:
             return self.catalog
         native, *servers = self._sources
         return join_routes(native, servers, self._capacity, self.catalog.version + 1)
+
+    def _tell_clashes(self, old: Mapping[str, LeftOut], new: Mapping[str, LeftOut]) -> None:
+        """Say which tools are hidden by others of their name, each when that begins."""
+        untold = [(name, why) for name, why in new.items() if why.is_clash and old.get(name) != why]
+        for name, why in untold[:MOST_HIDDEN_TOLD]:
+            self._emit(Event(events.TOOL_HIDDEN, "warning", {"tool": name, "reason": f"{why.reason}."}))
 
     def _announce(self, untold: Sequence[tuple[str, str]]) -> None:
         for name, other in untold[:MOST_IMITATIONS_TOLD]:

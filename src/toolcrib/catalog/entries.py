@@ -9,6 +9,7 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants, may_know_server
+from toolcrib.core.errors import InvalidArguments, did_you_mean
 from toolcrib.core.kinds import DiscoveryStatus, Health, HoldReason, LinkState, Policy
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.requests import ErrorInfo, Result
@@ -153,3 +154,24 @@ def _missing(shelf: ServerShelf) -> Missing:
             else "It has not been asked for its tools yet."
         )
     return Missing(shelf.config.name, status, printable(reason)[:REASON_MAX])
+
+
+COMPLETIONS_MAX = 100
+"""As many as MCP lets an answer have."""
+
+
+class Completions(View):
+    """Values that would fit a parameter and begin with what was typed."""
+
+    values: list[str]
+    total: int
+    has_more: bool
+
+
+def completions_of(route: Route, parameter: str, start: str) -> Completions:
+    """What could be written for a parameter: the author's suggestions, then examples and what the schema names."""
+    if parameter not in (properties := route.tool.input_schema.get("properties") or {}):
+        hint = did_you_mean(parameter, [*properties])
+        raise InvalidArguments(f"{route.name} has no parameter {parameter[:60]!r}.", hint=hint)
+    found = route.complete(parameter, start)
+    return Completions(found[:COMPLETIONS_MAX], len(found), len(found) > COMPLETIONS_MAX)

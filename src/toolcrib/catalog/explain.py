@@ -9,7 +9,9 @@ from typing import Any, assert_never
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route, keys_for
 from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
+from toolcrib.catalog.merge import INTERNAL, is_internal
 from toolcrib.catalog.records import ServerShelf, barred_words
+from toolcrib.catalog.standing import standing_of
 from toolcrib.config.model import RELAYABLE, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.config.sharing import sharing_of, sharing_words
@@ -58,6 +60,9 @@ class Explanation:
 _QUIET = "It can be called, and is not listed while nothing was put into the knowledge base."
 
 
+_INTERNAL = f"Its definition says that it is internal (annotation {INTERNAL}): it can be called, and is not listed."
+
+
 def explain_name(
     name: str,
     catalog: Catalog,
@@ -66,13 +71,19 @@ def explain_name(
     security: SecurityConfig,
 ) -> Explanation:
     """Why a name, a key or a URI is available or not."""
+    if name in catalog.quiet and is_internal(catalog.quiet[name].offer):
+        return Explanation(name, ToolVerdict.UNLISTED, (_INTERNAL,), "Take the annotation away to have it listed.")
     if name in catalog.quiet:
         return Explanation(name, ToolVerdict.UNLISTED, (_QUIET,), 'Add documents, or write expose = "always" in [kb].')
     route = catalog.named(name)
     if route is not None:
         shelf = shelves.get(route.server)
         lookalikes = catalog.lookalikes.get(name, ()) if route.offer.kind is OfferKind.TOOL else ()
-        return _with_rules(_here(route, shelf, lookalikes), route, shelf, security)
+        story = _here(route, shelf, lookalikes)
+        if not route.server:
+            hides = tuple(f"{why.reason}." for why in catalog.left_out.values() if why.is_hidden_by(name))
+            story = replace(story, reasons=(*story.reasons, *hides))
+        return _with_rules(story, route, shelf, security)
     left_out = next((catalog.left_out[key] for key in keys_for(name) if key in catalog.left_out), None)
     if left_out is not None:
         return _left_out(name, left_out)
@@ -91,7 +102,7 @@ def _left_out(name: str, why: LeftOut) -> Explanation:
             verdict, todo = ToolVerdict.LEFT_OUT, "Rename one of the two."
         case _:
             assert_never(why.kind)
-    return Explanation(name, verdict, (why.reason,), todo)
+    return Explanation(name, verdict, (f"{why.reason}.",), todo)
 
 
 def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) -> Explanation:
@@ -117,8 +128,7 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
     facts = _facts(route) | {"lastDiscovery": record.last_discovery}
     if record.status is DiscoveryStatus.FAILED:
         reasons.append(f"The last discovery failed: {record.error}")
-        todo = f"Run `toolcrib servers refresh {route.server}`."
-        return Explanation(route.name, ToolVerdict.STALE, tuple(reasons), todo, facts)
+        return Explanation(route.name, ToolVerdict.STALE, tuple(reasons), _todo(shelf), facts)
     return Explanation(route.name, ToolVerdict.AVAILABLE, tuple(reasons), facts=facts)
 
 
@@ -208,12 +218,22 @@ def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) ->
     if shelf.barred:
         return Explanation(name, ToolVerdict.HELD, (barred_words(shelf),), f"Run `toolcrib approve {server}`.")
     if not shelf.is_known:
+        standing = standing_of(shelf)
         is_failed = record.status is DiscoveryStatus.FAILED
         verdict = ToolVerdict.FAILED if is_failed else ToolVerdict.NOT_DISCOVERED
-        reason = record.error or f"Server {server!r} has not been asked for its tools yet."
-        return Explanation(name, verdict, (reason,), f"Run `toolcrib servers refresh {server}`.")
+        reason = record.error if is_failed else f"Server {server!r} is no help yet: {standing.cause}."
+        return Explanation(name, verdict, (reason,), _todo(shelf), {"standing": standing})
     what = "resource" if "://" in tool else "tool or prompt"
     return _near(name, catalog, f"Server {server!r} offers no {what} named {tool!r}.")
+
+
+def _todo(shelf: ServerShelf) -> str:
+    """The next step for its server, as a sentence."""
+    step = standing_of(shelf).next
+    if step is None:
+        return ""
+    words = step.words[:1].upper() + step.words[1:]
+    return f"{words}: `{step.command}`." if step.command else f"{words}."
 
 
 def _unheard(shelves: Mapping[str, ServerShelf]) -> list[str]:

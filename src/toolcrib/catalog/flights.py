@@ -1,6 +1,9 @@
 """One discovery of a server at a time over all replicas; whoever finds something tells the others."""
 
 import asyncio
+import random
+import shutil
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.core.coordination import Coordination, Lease
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
-from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.kinds import DiscoveryStatus, FailureKind
 from toolcrib.core.topic import Topic
 
 TOPIC = "catalog"
@@ -147,3 +150,70 @@ class ChangePauses:
     def forget(self, server: str) -> None:
         """Forget a server that was removed or replaced."""
         self._last.pop(server, None)
+
+
+RETRY_FIRST_S = 2.0
+RETRY_MOST_S = 300.0
+RETRY_JITTER = 0.2
+COMMAND_LOOK_S = 15.0
+
+
+class Retries:
+    """When servers that failed are asked again without anybody needing them: after growing pauses, for ever.
+
+    One that failed for a lasting reason waits for a change; that its command is there now is one.
+    """
+
+    def __init__(self, ask: Callable[[ServerShelf], object]) -> None:
+        self._ask = ask
+        self._loop = asyncio.get_running_loop()
+        self._failures: dict[str, int] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def note_failure(self, shelf: ServerShelf, kind: FailureKind) -> None:
+        """A discovery failed; arranges for the next one, if that is of use."""
+        name = shelf.config.name
+        self.stop(shelf)
+        if kind is FailureKind.COMMAND:
+            self._timers[name] = self._loop.call_later(COMMAND_LOOK_S, self._look_for_command, shelf)
+        if kind.is_lasting:
+            return
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        pause_s = retry_pause_s(failures)
+        shelf.retry_at = time.time() + pause_s
+        self._timers[name] = self._loop.call_later(pause_s, self._again, shelf)
+
+    def note_success(self, shelf: ServerShelf) -> None:
+        """It could be asked."""
+        self._failures.pop(shelf.config.name, None)
+        self.stop(shelf)
+
+    def stop(self, shelf: ServerShelf) -> None:
+        """It is asked now, or is none of ours any more."""
+        shelf.retry_at = None
+        timer = self._timers.pop(shelf.config.name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _again(self, shelf: ServerShelf) -> None:
+        self.stop(shelf)
+        self._ask(shelf)
+
+    def _look_for_command(self, shelf: ServerShelf) -> None:
+        command = shelf.config.command or ""
+        if shutil.which(command, path=shelf.config.env.get("PATH")) is not None:
+            self._again(shelf)
+        else:
+            self._timers[shelf.config.name] = self._loop.call_later(COMMAND_LOOK_S, self._look_for_command, shelf)
+
+    def close(self) -> None:
+        """Ask nobody any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+
+def retry_pause_s(failures: int) -> float:
+    """How long to wait after so many failures; no two servers that failed together come back together."""
+    pause_s = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(failures - 1, 16))
+    return pause_s * random.uniform(1 - RETRY_JITTER, 1 + RETRY_JITTER)  # noqa: S311 - spreads work, keeps no secret

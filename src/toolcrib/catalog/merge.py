@@ -54,6 +54,15 @@ class Offering:
         return routes
 
 
+INTERNAL = "safeInternal"
+"""The annotation of a tool that is meant for programs: it can be called, and no list shows it."""
+
+
+def is_internal(tool: Offer) -> bool:
+    """Whether a tool says of itself that nobody is to be shown it."""
+    return tool.annotations.get(INTERNAL) is True
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRoutes:
     """The routes to one source's tools, as far as they do not depend on other sources."""
@@ -71,7 +80,7 @@ class SourceRoutes:
 def native_routes(offer: Offering) -> SourceRoutes:
     """The routes to native tools, which keep their names."""
     offered = {tool.name: offer.route(tool.name, "", tool) for tool in (*offer.tools, *offer.quiet)}
-    unlisted = {tool.name for tool in offer.quiet}
+    unlisted = {tool.name for tool in offer.quiet} | {tool.name for tool in offer.tools if is_internal(tool)}
     found = {name: route for name, route in offered.items() if route is not None}
     routes = {name: route for name, route in found.items() if name not in unlisted}
     quiet = {name: route for name, route in found.items() if name in unlisted}
@@ -82,16 +91,19 @@ def native_routes(offer: Offering) -> SourceRoutes:
 def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
     """The routes to one server's tools; of two tools with one name the first stays."""
     server, routes, left_out = offer.source.name, dict[str, Route](), dict[str, LeftOut]()
+    quiet = dict[str, Route]()
     for tool in sorted(offer.tools, key=lambda tool: tool.name):
         name = join_name(server, tool.name) if prefix else tool.name
         route = offer.route(name, server, tool)
         if route is None:
             left_out[name] = _DISABLED
+        elif is_internal(tool):
+            quiet[name] = route
         elif name in routes:
             left_out[join_name(server, tool.name)] = _conflict(server, routes[name])
         else:
             routes[name] = route
-    return SourceRoutes(server, routes, left_out, offer.other_routes(server, left_out, prefix=prefix))
+    return SourceRoutes(server, routes, left_out, offer.other_routes(server, left_out, prefix=prefix), quiet)
 
 
 def merge(
@@ -109,6 +121,7 @@ def merge(
 def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity: int, version: int) -> Catalog:
     """One catalog of what all sources have, by the same rules."""
     routes, left_out, others = dict(native.routes), dict(native.left_out), dict(native.others)
+    quiet = native.quiet
     for part in sorted(servers, key=lambda part: part.server):
         left_out.update(part.left_out)
         if len(routes) + len(part.routes) <= capacity and routes.keys().isdisjoint(part.routes):
@@ -117,9 +130,11 @@ def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity:
             _add_server(part, routes, left_out, capacity)
         if part.others:
             others = {**part.others, **others}  # who comes first keeps a shared name
+        if part.quiet:
+            quiet = {**part.quiet, **quiet}
     by_name = {name: routes[name] for name in sorted(routes)}
     sorted_others = {key: others[key] for key in sorted(others)}
-    return Catalog(by_name, left_out, version, others=sorted_others, quiet=native.quiet)
+    return Catalog(by_name, left_out, version, others=sorted_others, quiet=quiet)
 
 
 def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, LeftOut], capacity: int) -> None:

@@ -247,8 +247,8 @@ def accept(record: Record, names: Sequence[str], how: Comparison, trust: FieldTr
     says otherwise."""
     tools = by_key(record)
     apps = [app_key(name.partition(" ")[2]) for name in names]  # whoever accepts a resource accepts the app in it
-    names = [*names, *(key for key in apps if key in tools)]
-    accepted = {name: _accepted(record.pins.get(name), tools[name], how, trust) for name in names if name in tools}
+    known = [name for name in (*names, *apps) if name in tools]
+    accepted = {name: _accepted(record.pins.get(name), tools[name], how, trust) for name in known}
     return replace(record, pins={**record.pins, **accepted})
 
 

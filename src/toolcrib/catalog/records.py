@@ -1,6 +1,7 @@
 """What is known of each server: kept, stored, and held in quarantine when it changed."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.offers import Offer, OfferKind, Tool
 from toolcrib.core.source import ListPage, ServerSource
+from toolcrib.core.view import ServerAttempt
 
 
 class RecordStore(Protocol):
@@ -37,6 +39,9 @@ class RecordStore(Protocol):
 
     async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
         """Change one record in one step; what others write meanwhile is not lost."""
+
+
+ATTEMPTS_KEPT = 20
 
 
 @dataclass(slots=True)
@@ -63,6 +68,12 @@ class ServerShelf:
     is_compared: bool = False
     """Whether its tools were compared with their pins in this run."""
     flight: asyncio.Task[Record] | None = None
+    since: str = ""
+    """When its discoveries began to end as the last one did; empty before the first of this run."""
+    retry_at: float | None = None
+    """When it is asked again by itself, by the wall clock, if it is."""
+    attempts: deque[ServerAttempt] = field(default_factory=lambda: deque(maxlen=ATTEMPTS_KEPT))
+    """The last attempts to ask it in this run, the newest at the end."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
 

@@ -3,27 +3,30 @@
 import asyncio
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import cast
 
-from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_record
+from toolcrib.catalog.flights import ChangePauses, Flight, Flights, Retries, follow_record
 from toolcrib.catalog.pins import NO_TRUST, FieldTrust, app_definition, app_key, apps_of, is_alike, settle_app
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
 from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
+from toolcrib.catalog.standing import failure_of
 from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CallTimeout, InternalError, PermissionDenied, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
-from toolcrib.core.kinds import DiscoveryStatus, PinMode
+from toolcrib.core.kinds import DiscoveryStatus, LinkState, PinMode
 from toolcrib.core.names import join_name
 from toolcrib.core.offers import OfferKind, offer_key, to_mcp
 from toolcrib.core.requests import Result
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
+from toolcrib.core.view import ServerAttempt
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
@@ -47,6 +50,7 @@ class Refresher:
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
         self._change_pauses = ChangePauses()
+        self._retries = Retries(self._retry)
         self._closed = self._is_behind = False
         self._flights: Flights | None = None
 
@@ -95,6 +99,7 @@ class Refresher:
         shelf = self.shelves.pop(name, None)
         self._change_pauses.forget(name)
         if shelf is not None:
+            self._retries.note_success(shelf)
             if shelf.flight is not None:
                 shelf.flight.cancel()
             self._emit(Event(events.REGISTRY_SERVER_REMOVED, fields={"server": name, "removed": len(shelf.tools)}))
@@ -144,6 +149,7 @@ class Refresher:
         if due:
             self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due)}))
         for shelf in due:
+            self._retries.stop(shelf)
             shelf.flight = self._tasks.spawn(self._discover(shelf, own), f"discover-{shelf.config.name}")
 
     def start(self, shelf: ServerShelf, *, own: bool = False) -> asyncio.Task[Record]:
@@ -214,9 +220,22 @@ class Refresher:
             shelf.flight = None
         shelf.settled.set()
 
+    def _retry(self, shelf: ServerShelf) -> None:
+        if not self._closed and self.shelves.get(shelf.config.name) is shelf:
+            self.start(shelf)
+
+    def _put_off(self, limit: asyncio.Timeout, limit_s: float, is_installing: bool) -> None:
+        """What a server's command takes to fetch what it runs does not count."""
+        with suppress(RuntimeError):  # the limit is over already
+            limit.reschedule(None if is_installing else self._loop.time() + limit_s)
+
     async def _ask(self, shelf: ServerShelf) -> Record:
+        is_installing = shelf.source.status().state is LinkState.INSTALLING
+        limit_s = shelf.config.discovery_timeout_s
+        limit = asyncio.timeout(None if is_installing else limit_s)
+        shelf.source.on_installing(partial(self._put_off, limit, limit_s))
         try:
-            async with asyncio.timeout(shelf.config.discovery_timeout_s):
+            async with limit:
                 listing = await shelf.source.list_offers()
         except TimeoutError:
             return await self._note_failure(shelf, _late(shelf))
@@ -232,6 +251,7 @@ class Refresher:
         return await self._note_success(shelf, listing)
 
     async def _note_success(self, shelf: ServerShelf, listing: Listing) -> Record:
+        self._retries.note_success(shelf)
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
         others = {**apps_of(shelf.record), **{offer.key: to_mcp(offer) for offer in listing.others}}
         if listing.instructions:
@@ -243,11 +263,14 @@ class Refresher:
             and is_alike((shelf.record.tools, shelf.record.others), (definitions, others))
         )
         shelf.fresh_until, shelf.pages = self._loop.time() + self._ttl_s(shelf, listing.ttl_s), listing.pages
+        now = timestamp(datetime.now(UTC))
+        shelf.since = shelf.since if shelf.record.status is DiscoveryStatus.SUCCESS and shelf.since else now
+        shelf.attempts.append(ServerAttempt(now, "", len(listing.tools)))
         shelf.record = Record(
             shelf.config.name,
             DiscoveryStatus.SUCCESS,
             definitions,
-            timestamp(datetime.now(UTC)),
+            now,
             config_hash=config_hash(shelf.config),
             era=listing.era,
             ttl_s=listing.ttl_s,
@@ -356,15 +379,20 @@ class Refresher:
     async def _note_failure(self, shelf: ServerShelf, error: ToolcribError) -> Record:
         """Keep the last good listing; the failure stands beside it."""
         pause_s = min(self._ttl_s(shelf, None), 30.0)
-        shelf.fresh_until = self._loop.time() + pause_s
+        shelf.fresh_until, now = self._loop.time() + pause_s, timestamp(datetime.now(UTC))
+        shelf.since = shelf.since if shelf.record.status is DiscoveryStatus.FAILED and shelf.since else now
         shelf.record = replace(
             shelf.record,
             status=DiscoveryStatus.FAILED,
             error=str(error),
-            last_discovery=timestamp(datetime.now(UTC)),
+            failure=(failure := failure_of(error)),
+            last_discovery=now,
             config_hash=config_hash(shelf.config),
             entry=shelf.record.entry or shelf.config.entry,
         )
+        shelf.attempts.append(ServerAttempt(now, failure.cause))
+        if not self._closed:
+            self._retries.note_failure(shelf, failure.kind)
         self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
         self._on_update(shelf.config.name)
         self._store.store_soon(shelf, self.quarantine.comparison(shelf))
@@ -392,6 +420,7 @@ class Refresher:
     async def close(self) -> None:
         """End all discoveries; what they found is stored."""
         self._closed = True
+        self._retries.close()
         for pause in self._pauses.values():
             pause.cancel()
         await self._tasks.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
+from toolcrib.calls.approvals import TERMINAL, ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.calls.forms import AskedField, QuestionForm, fill_in
 from toolcrib.cli.console import Console
 from toolcrib.core.offers import verb_for
@@ -30,7 +30,7 @@ PROMPT = "  [o]nce, this [s]ession, [a]lways, [n]o? "
 class TerminalSurface:
     """Asks whoever sits at this terminal, one question at a time."""
 
-    name = "terminal"
+    name = TERMINAL
     takes_forms = True
 
     def __init__(self, console: Console, stdin: int) -> None:

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import assert_never
 
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK, exit_code
 from toolcrib.cli.opening import discover
-from toolcrib.core.kinds import DiscoveryStatus, ServerState
+from toolcrib.core.kinds import DiscoveryStatus, ServerState, StepKind
+from toolcrib.core.view import Standing
 from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import ServerView, server_views
 from toolcrib.stores.files import writing
@@ -19,33 +19,29 @@ STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     ServerState.STALE: ("yellow",),
     ServerState.FAILED: ("red",),
     ServerState.DISABLED: ("dim",),
+    ServerState.SIGN_IN: ("yellow", "bold"),
+    ServerState.INSTALLING: ("cyan",),
+    ServerState.STARTING: ("cyan",),
     ServerState.ASKING: ("cyan",),
     ServerState.NEVER: ("cyan",),
     ServerState.HELD: ("red", "bold"),
 }
 
 
-def what_to_do(view: ServerView) -> str:
-    """The next step for a server that is not in order."""
-    name, state = view.name, view.state
-    match state:
-        case ServerState.DISABLED:
-            step = f"toolcrib servers enable {name}"
-        case ServerState.NEVER:
-            step = f"toolcrib servers refresh {name}"
-        case ServerState.HELD:
-            step = f"in quarantine: toolcrib approve {name}"
-        case ServerState.ASKING:
-            step = f"trying again: {view.error}" if view.error else "still starting; the log will tell"
-        case ServerState.FAILED | ServerState.STALE:
-            step = f"toolcrib servers logs {name}"
-        case ServerState.OK if view.held:
-            step = f"{len(view.held)} in quarantine: toolcrib diff {name}"
-        case ServerState.OK:
-            step = f"{len(view.problems)} left out: toolcrib doctor" if view.problems else ""
-        case _:
-            assert_never(state)
-    return step
+def next_words(view: Standing) -> str:
+    """The next step as one sentence would have it, with what to type for it; empty where there is none."""
+    step = view.next
+    if step is None:
+        return ""
+    return f"{step.words} ({step.command})" if step.command else step.words
+
+
+def what_to_do(view: Standing) -> str:
+    """Why a server is not in order, and the next step."""
+    is_underway = view.next is not None and view.next.kind is StepKind.WAIT
+    cause = None if view.state in (ServerState.NEVER, ServerState.DISABLED) else view.cause  # the state says it
+    parts = [cause, "" if is_underway and view.state.is_underway else next_words(view)]
+    return "; ".join(part for part in parts if part)
 
 
 def print_servers(console: Console, views: Sequence[ServerView]) -> None:
@@ -67,7 +63,7 @@ def print_servers(console: Console, views: Sequence[ServerView]) -> None:
 def say_errors(console: Console, views: Sequence[ServerView]) -> None:
     """Below a table, what is wrong with the servers that are not in order."""
     for view in views:
-        if view.error and view.state is not ServerState.ASKING:
+        if view.error and not view.state.is_underway:
             console.out.flush()
             console.say(view.error if repr(view.name) in view.error else f"{view.name}: {view.error}", "yellow")
 

@@ -30,6 +30,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approvals watch": ("approvals", "Answer questions here as they come in."),
     "approvals answer": ("approvals", "Answer one question that waits."),
     "approvals forget": ("approvals", "Forget a kept answer, so that the person is asked again."),
+    "login": ("accounts", "Sign in at a server, in a browser here or elsewhere."),
+    "logout": ("accounts", "Sign out at a server; its tokens are revoked."),
+    "accounts": ("accounts", "Show who is signed in where, and until when."),
     "servers ls": ("servers", "List the servers and how they are doing."),
     "servers add": ("servers", "Add a server to the configuration and ask for its tools."),
     "servers rm": ("servers", "Remove a server from the configuration."),
@@ -73,6 +76,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config show": ("config", "Show every setting; with --origin where it came from."),
     "config path": ("config", "Show which files are read."),
     "config check": ("config", "Check the configuration without starting anything."),
+    "extras ls": ("extras", "List the optional parts, and which of them are installed."),
+    "extras add": ("extras", "Add optional parts, in the way toolcrib was installed."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
 """Command → its module in ``commands`` and what it does, in the order of the help."""
@@ -89,6 +94,7 @@ GROUPS = {
     "kb": "Keep documents that agents can search and quote.",
     "db": "Look after the database that replicas share.",
     "config": "Look at the configuration.",
+    "extras": "Add optional parts of toolcrib.",
 }
 HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
+from toolcrib.catalog.standing import is_unasked
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import unknown_server
 from toolcrib.cli.invoke import Options
@@ -21,7 +22,6 @@ from toolcrib.crib.layers import write_down
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.project.running import assemble_configured
-from toolcrib.server.views.servers import is_unasked
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.paths import Environment
 

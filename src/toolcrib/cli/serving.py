@@ -9,12 +9,10 @@ from pathlib import Path
 from toolcrib.catalog.merge import refuse_clashes
 from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
-from toolcrib.cli.invoke import Options, Parser, arg, in_profile
+from toolcrib.cli.invoke import Options
 from toolcrib.cli.opening import asking, load_here, wait_with_status
 from toolcrib.cli.running import settle_memory
-from toolcrib.config.sections import EXPOSE_MODES
 from toolcrib.core.events import Emit
-from toolcrib.core.offers import SecurityLevel
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
@@ -23,58 +21,6 @@ from toolcrib.project.running import hide_process, open_project
 from toolcrib.server.app import EmitBoth, ServerSettings
 from toolcrib.server.serve import Serving, authenticate, serve_project
 from toolcrib.server.views.servers import native_view
-
-
-def _add_access(parser: Parser) -> None:
-    limits = parser.add_argument_group("callers without a token")
-    limits.add_argument(
-        "--level", choices=list(SecurityLevel), help="the furthest-reaching tools they may use [system]"
-    )
-    limits.add_argument("--only", action="append", metavar="PATTERN", help="tools they may use (repeatable) [*]")
-    limits.add_argument("--agent", action="store_true", help="they are agents, which cannot approve their own calls")
-
-
-WHAT_IS_SHOWN = (
-    _add_access,
-    arg(
-        "--expose",
-        choices=EXPOSE_MODES,
-        help="show clients all tools, three that search them, or whichever fits [all; see [expose]]",
-    ),
-    in_profile("show clients this profile"),
-)
-"""The options that limit whoever comes without a token, and say what MCP clients are shown."""
-HTTP = (
-    arg("--host", help="the address to listen on [127.0.0.1; env: TOOLCRIB_HOST]"),
-    arg("--port", type=int, help="the port to listen on; 0 takes a free one [7337; env: TOOLCRIB_PORT]"),
-    arg("--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN"),
-    arg(
-        "--insecure",
-        action="store_true",
-        help='with auth = "none" in [serve]: serve an address that others reach to everybody',
-    ),
-    arg(
-        "--edit-commands",
-        action="store_true",
-        default=None,
-        help="let servers that run a command be added and changed on the page and over REST",
-    ),
-    *WHAT_IS_SHOWN,
-    arg("--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"),
-    arg(
-        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let pages of this origin in (repeatable)"
-    ),
-)
-"""The options of a command that serves HTTP."""
-NAMES_AND_FILES = (
-    arg(
-        "--no-prefix",
-        action="store_true",
-        help="name tools as their servers do; two servers with one name in common are an error",
-    ),
-    arg("--workspace", metavar="DIR", help="offer tools that read, write and search the files of a directory"),
-)
-"""The options of every command that serves."""
 
 
 def flags_of(options: Options) -> dict[str, object]:
@@ -99,6 +45,8 @@ def settings_of(options: Options) -> ServerSettings:
         profile=options.profile,
         allow_hosts=tuple(options.allow_host),
         allow_origins=tuple(options.allow_origin),
+        is_background=getattr(options, "background", None) is not None,
+        log=getattr(options, "log_file", ""),
     )
 
 

@@ -92,6 +92,17 @@ def _set_policy_in_toml(text: str, name: str, policy: str) -> str:
     return document.as_string()
 
 
+def set_audit_values(text: str, is_on: bool, where: str = "toolcrib.toml") -> str:
+    """The file with whether the audit log keeps arguments and results themselves."""
+    import tomlkit
+
+    if not _is_toml(where):
+        raise ConfigError("An mcpServers file has no place for this.", where=where, hint=_NEEDS_TOML)
+    document = tomlkit.parse(text)
+    document.setdefault("audit", tomlkit.table())["values"] = is_on
+    return _checked(document.as_string(), where, _names(text, where))
+
+
 _NEEDS_TOML = "Write it into a toolcrib.toml."
 
 

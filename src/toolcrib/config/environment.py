@@ -14,8 +14,7 @@ from toolcrib.config.tables import SERVER_KEYS, SETTINGS, mismatch_error
 from toolcrib.config.values import Mismatch, Reader, address, flag
 from toolcrib.core.errors import ConfigError, InvalidName
 from toolcrib.core.names import check_server_name
-
-CONFIG_VARIABLE = "TOOLCRIB_CONFIG"
+from toolcrib.core.places import CONFIG_VARIABLE
 
 _WHERE = "environment"
 _DECLARES = re.compile(r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_MCP_URL")
@@ -86,6 +85,14 @@ _ADJUSTMENTS = {
     "_MCP_CONNECT_TIMEOUT": "connect_timeout",
     "_MCP_DISCOVERY_TIMEOUT": "discovery_timeout",
 }
+
+
+def is_server_variable(name: str, known: Collection[str]) -> bool:
+    """Whether a variable declares a server, or adjusts one of these."""
+    match = _DECLARES.fullmatch(name)
+    if match is not None:
+        return match[1] != "TOOLCRIB"
+    return any(name == f"{server.upper()}{suffix}" for server in known for suffix in _ADJUSTMENTS)
 
 
 def _is_ours(value: str) -> bool:

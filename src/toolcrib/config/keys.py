@@ -109,6 +109,7 @@ SHARE = _ordered(Share.ALL, AUTO, Share.USER, Share.SESSION)
 """By what is sure: ``auto`` may turn out to be any of them."""
 PINS = _ordered(PinMode.OFF, PinMode.FIRST, PinMode.STRICT)
 AUTH = _ordered("none", "auto", "required")
+OAUTH = _ordered("builtin", "off")
 OFF, ON = _ordered(True, False), _ordered(False, True)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.kinds import DiscoveryStatus, FailureKind
 from toolcrib.core.view import KeptAnswer
 
 VERSION = 1
@@ -48,6 +48,16 @@ class StandingAnswer:
     """The way the question was answered: ``terminal``, ``client``, ``inbox``."""
 
 
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a discovery failed, in the parts that decide what is next."""
+
+    kind: FailureKind
+    cause: str
+    """One line."""
+    advice: str = ""
+    """What to do about it, in one line, if that is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The last discovery of one server."""
@@ -75,6 +85,8 @@ class Record:
     """What the server can do besides (``Listing.features``)."""
     asks: bool = False
     """Whether it asked something that could not be put to anybody, because several callers shared it."""
+    failure: Failure | None = None
+    """Of one that failed: the cause, and what is next."""
 
     @property
     def instructions(self) -> str:
@@ -128,6 +140,7 @@ class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
     others: dict[str, dict[str, Any]] | UnsetType = UNSET
     features: tuple[str, ...] | UnsetType = UNSET
     asks: bool | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
 
 
 class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
@@ -236,6 +249,7 @@ def _to_stored(record: Record) -> _StoredRecord:
         "others": {key: _in_order(record.others[key]) for key in sorted(record.others)} or UNSET,
         "features": record.features or UNSET,
         "asks": record.asks or UNSET,
+        "failure": record.failure or UNSET,
     }
     return _StoredRecord(**said)
 

@@ -6,7 +6,7 @@ References such as ``${TOKEN}`` stay references here; ``references`` resolves th
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
@@ -15,6 +15,8 @@ from toolcrib.config.keys import (
     AUTH,
     ISOLATION_OR_AUTO,
     LEVEL,
+    LOWEST_LEVEL,
+    OAUTH,
     OFF,
     ON,
     POLICY,
@@ -28,17 +30,21 @@ from toolcrib.config.keys import (
     rarer,
     union,
 )
+from toolcrib.config.oauth import OAuthConfig, read_oauth
 from toolcrib.config.sections import (
     AUTH_MODES,
+    OAUTH_MODES,
     SHOW_ALL,
     AccessConfig,
     AuthConfig,
     AuthMode,
     ExposeConfig,
+    ExposeMode,
     IsolationConfig,
     KbConfig,
     ModelConfig,
     NetworkConfig,
+    OAuthMode,
     PlatformConfig,
     ProfileConfig,
     RedisConfig,
@@ -122,6 +128,8 @@ class ServerConfig:
         Mapping[str, str],
         prefer(readers.text_map, goes_with="url", is_secret=True, mask=Secrecy.ENTRIES, http_level=_SYSTEM),
     ] = field(default_factory=dict)
+    oauth: Annotated[OAuthConfig | None, prefer(read_oauth, goes_with="url")] = None
+    """How toolcrib signs in there; ``None``: as it turns out to be necessary, unless an Authorization header is set."""
     enabled: Annotated[bool, prefer(readers.flag, http_level=_ADMIN)] = True
     ttl_s: Annotated[float, prefer(readers.duration_s, is_live=True)] = 300.0
     discovery_timeout_s: Annotated[float, prefer(readers.timeout_s, http_level=_ADMIN)] = 30.0
@@ -148,6 +156,10 @@ class ServerConfig:
     """The directories that the server is told of where the client has none to tell."""
     era: Annotated[EraChoice, prefer(readers.one_of(*EraChoice), http_level=_ADMIN)] = EraChoice.AUTO
     """In which era it is spoken to, if it speaks both."""
+    transparent: Annotated[bool, Key(readers.flag, OFF, http_level=_ADMIN)] = False
+    """Whether it and its clients see each other as they are, and nothing is checked or put right in between."""
+    unlisted: Annotated[bool, Key(readers.flag, OFF, is_live=True, http_level=_SYSTEM)] = False
+    """Whether what it does not list can be asked for all the same, where nobody else can be meant."""
     isolation: Annotated[
         IsolationChoice | Literal[""],
         Key(readers.one_of(*IsolationLevel, AUTO), ISOLATION_OR_AUTO, goes_with="command"),
@@ -216,7 +228,7 @@ class AuditConfig:
     path: Annotated[str, Key(readers.some_text, as_first_said)] = ""
     """Empty: ``audit.db`` in the user's state directory."""
     values: Annotated[bool, Key(readers.flag, OFF)] = False
-    """Whether the values of arguments are written down, too, without the secrets that are known."""
+    """Whether arguments and results themselves are written down, too, without the secrets that are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +263,20 @@ class Config:
     public_url: Annotated[str, prefer(readers.page_address, name="serve.public_url")] = ""
     """Where people find the page, if it is not only on this machine."""
     auth_mode: Annotated[AuthMode, Key(readers.one_of(*AUTH_MODES), AUTH, name="serve.auth")] = "auto"
+    oauth: Annotated[OAuthMode, Key(readers.one_of(*OAUTH_MODES), OAUTH, name="serve.oauth")] = "off"
+    """``builtin``: clients get their tokens here, from people who let them in on the page."""
+    oauth_level: Annotated[SecurityLevel, Key(readers.level, LOWEST_LEVEL, name="serve.oauth_level")] = (
+        SecurityLevel.WRITE
+    )
+    """The furthest that clients which come by OAuth may ask to reach."""
     edit_commands: Annotated[bool, Key(readers.flag, OFF, name="serve.edit_commands")] = False
     """Whether servers that run a command may be added and changed over HTTP."""
     replica: Annotated[str, prefer(readers.tool_name, name="serve.replica")] = ""
     """What this process is called among others that serve the same; empty: by its machine and number."""
     drain_s: Annotated[float | None, prefer(readers.duration_s, name="serve.drain")] = None
     """How long requests are still answered after SIGTERM; ``None``: not at all, or a while where there are replicas."""
+    linger_s: Annotated[float, prefer(readers.duration_s, name="serve.linger")] = 600.0
+    """How long a toolcrib that was started for clients over stdio stays when the last of them has left."""
     access: AccessConfig = field(default_factory=AccessConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
     audit: AuditConfig = AuditConfig()
@@ -322,7 +342,7 @@ def identity_hash(server: ServerConfig) -> str:
 def config_hash(server: ServerConfig) -> str:
     """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
     plain = ServerConfig("")  # a server hides tools from clients that cannot be asked, or that speak another era
-    told = [name for name in ("relay", "era", "transport") if getattr(server, name) != getattr(plain, name)]
+    told = [name for name in ("relay", "era", "transport", "oauth") if getattr(server, name) != getattr(plain, name)]
     return _hash_of(server, "command", "args", "env", "cwd", "url", "headers", *told)
 
 
@@ -351,3 +371,11 @@ def without_result_limits(config: Config) -> Config:
 
 def _without_limits(server: ServerConfig) -> Mapping[str, ToolConfig]:
     return {name: replace(tool, result_limit=None) for name, tool in server.tools.items()}
+
+
+def exposed_by(config: Config, mode: str) -> Config:
+    """The configuration as if a flag had said how tools are shown."""
+    if not mode:
+        return config
+    origins = {**config.origins, "expose.mode": Origin("flag")}
+    return replace(config, expose=replace(config.expose, mode=cast("ExposeMode", mode)), origins=origins)

@@ -6,9 +6,9 @@ the default holds when the variable is missing or empty.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
-from toolcrib.config.model import ServerConfig
+from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.errors import ConfigError
 
 _REFERENCE = re.compile(
@@ -61,6 +61,28 @@ def referenced(value: str, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for match in _REFERENCE.finditer(value):
         if match["name"] and not match["escape"] and (found := _lookup(match, env)):
             yield match["name"], found
+
+
+def variables_of(config: Config) -> set[str]:
+    """The names of all variables that a configuration refers to."""
+    texts = _texts([*config.servers.values(), config.network, config.model, config.kb, config.platform])
+    return {
+        match["name"] for text in texts for match in _REFERENCE.finditer(text) if match["name"] and not match["escape"]
+    }
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif is_dataclass(value):
+        for part in fields(value):
+            yield from _texts(getattr(value, part.name))
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list | tuple | frozenset | set):
+        for part in value:
+            yield from _texts(part)
 
 
 def _replacement(match: re.Match[str], env: Mapping[str, str], place: str) -> str:

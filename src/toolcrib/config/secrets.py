@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from toolcrib.config.keys import Secrecy
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import referenced, resolve_leniently
+from toolcrib.core.patterns import lazy_pattern
 
 MASK = "***"
 
@@ -45,29 +46,29 @@ ORDINARY_VARIABLES = frozenset(
     }
 )
 
-_ORDINARY_NAMES = re.compile(
+_ORDINARY_NAMES = lazy_pattern(
     r"accept(-.*)?|content-type|user-agent|.*(log|debug|level|mode|region|lang|locale|host|port|timeout|encoding|color)",
     re.IGNORECASE,
 )
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"key|token|secret|passw|passphrase|pwd|credential|auth|cookie|session|signature|private|dsn|webhook"
     r"|connection_?string|database_?url",
     re.IGNORECASE,
 )
-_SECRET_VALUE = re.compile(
+_SECRET_VALUE = lazy_pattern(
     r"(?:sk|pk|rk)[-_][\w-]{8,}|gh[pousr]_\w{8,}|github_pat_\w+|glpat-[\w-]+|xox[a-z]-[\w-]+|AKIA[0-9A-Z]{12,}"
     r"|AIza[\w-]{20,}|ya29\.[\w-]+|eyJ[\w-]+\.[\w-]+.*|hf_\w{10,}|npm_\w{20,}|-----BEGIN.*"
     r"|[0-9a-fA-F]{32,}|(?=[^\W_]*[a-z])(?=[^\W_]*[A-Z])(?=[^\W_]*\d)[A-Za-z0-9_-]{24,}",
     re.DOTALL,
 )
-_HARMLESS_VALUE = re.compile(r"|true|false|yes|no|on|off|none|\d{1,5}", re.IGNORECASE)
-_REFERENCE = re.compile(r"(\$\{(?:env:)?\w+)(:-[^}]+)?\}")
-_AUTH_SCHEME = re.compile(r"(?:bearer|basic|token)?\s*", re.IGNORECASE)
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
-_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
-_SEGMENT = re.compile(r"(?<=/)[^/?#]+")
-_HEADER_NAME = re.compile(r"([A-Za-z][\w-]*:\s*)(\S.*)", re.DOTALL)
-_ASSIGNED = re.compile(r"(-{0,2}[\w-]+)=(.+)", re.DOTALL)
+_HARMLESS_VALUE = lazy_pattern(r"|true|false|yes|no|on|off|none|\d{1,5}", re.IGNORECASE)
+_REFERENCE = lazy_pattern(r"(\$\{(?:env:)?\w+)(:-[^}]+)?\}")
+_AUTH_SCHEME = lazy_pattern(r"(?:bearer|basic|token)?\s*", re.IGNORECASE)
+_USERINFO = lazy_pattern(r"(?<=://)[^/@\s]+@")
+_QUERY = lazy_pattern(r"([?&])([^=&#]+)=([^&#]*)")
+_SEGMENT = lazy_pattern(r"(?<=/)[^/?#]+")
+_HEADER_NAME = lazy_pattern(r"([A-Za-z][\w-]*:\s*)(\S.*)", re.DOTALL)
+_ASSIGNED = lazy_pattern(r"(-{0,2}[\w-]+)=(.+)", re.DOTALL)
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -184,11 +185,11 @@ EVERYBODYS_WORDS = frozenset(
     }
 )  # fmt: skip
 
-_PATH = re.compile(r"(?:~|\.{0,2}/|[A-Za-z]:\\)[^\n]*")
-_PLACE_NAME = re.compile(r"(?:file|path|dir|directory|folder|root|home)s?$", re.IGNORECASE)
-_SCHEME = re.compile(r"(?:bearer|basic|token|apikey|key)\s+(\S.*)", re.IGNORECASE)
-_HEADER = re.compile(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
-_SEPARATORS = re.compile(r"[/\\]")
+_PATH = lazy_pattern(r"(?:~|\.{0,2}/|[A-Za-z]:\\)[^\n]*")
+_PLACE_NAME = lazy_pattern(r"(?:file|path|dir|directory|folder|root|home)s?$", re.IGNORECASE)
+_SCHEME = lazy_pattern(r"(?:bearer|basic|token|apikey|key)\s+(\S.*)", re.IGNORECASE)
+_HEADER = lazy_pattern(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
+_SEPARATORS = lazy_pattern(r"[/\\]")
 
 
 def secret_values(server: ServerConfig, env: Mapping[str, str]) -> frozenset[str]:

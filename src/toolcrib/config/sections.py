@@ -73,6 +73,8 @@ LIMIT_KEYS: Mapping[str, Key] = {
 
 AuthMode = Literal["auto", "required", "none"]
 AUTH_MODES: tuple[AuthMode, ...] = ("auto", "required", "none")
+OAuthMode = Literal["off", "builtin"]
+OAUTH_MODES: tuple[OAuthMode, ...] = ("off", "builtin")
 ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
 

@@ -1,12 +1,12 @@
 """Who shares one process or session of a server, where the configuration leaves it to toolcrib."""
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, assert_never
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.core.kinds import AUTO, Share
+from toolcrib.core.kinds import AUTO, Share, SignInMode
+from toolcrib.core.patterns import lazy_pattern
 
 COMMAND_LANES = 8
 URL_LANES = 64
@@ -23,8 +23,12 @@ class Sharing(NamedTuple):
 
 def sharing_of(server: ServerConfig, *, asks: bool = False) -> Sharing:
     """Who shares a server: what is configured, else what is known of it; ``asks``: it asks its callers things."""
+    if server.oauth is not None and server.oauth.mode is SignInMode.PER_USER and server.share != Share.SESSION:
+        return Sharing(Share.USER, "each caller signs in with an account of their own")
     if server.share and server.share != AUTO:
         return Sharing(Share(server.share), "configured")
+    if server.transparent:
+        return Sharing(Share.SESSION, "it is transparent")
     if known := known_stateful(server):
         return Sharing(Share.SESSION, f"{known} is known to keep state")
     if asks:
@@ -127,8 +131,8 @@ _ENGINES = frozenset({"docker", "podman", "nerdctl"})
 _STEPS = frozenset({"run", "exec", "dlx", "x", "tool", "-m", "-c", "/c"})
 """Words of a runner before the name of what it runs."""
 _NAMES_PACKAGE = frozenset({"-p", "--package", "--from", "-m", "--spec"})
-_VERSION = re.compile(r"(?<=.)@[^/]*$|(\[[^\]]*\])?(==|>=|~=|<=|<|>|!=).*$|\[[^\]]*\]$|:[\w.-]+$")
-_ENDING = re.compile(r"\.(c?js|mjs|ts|py|exe|cmd|bat)$")
+_VERSION = lazy_pattern(r"(?<=.)@[^/]*$|(\[[^\]]*\])?(==|>=|~=|<=|<|>|!=).*$|\[[^\]]*\]$|:[\w.-]+$")
+_ENDING = lazy_pattern(r"\.(c?js|mjs|ts|py|exe|cmd|bat)$")
 
 
 def known_stateful(server: ServerConfig) -> str:

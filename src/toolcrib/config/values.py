@@ -3,28 +3,30 @@
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
 from toolcrib.core.kinds import Transport
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import META_TOOLS, READING_TOOLS, is_tool_name
 from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.patterns import lazy_pattern
 
 Reader = Callable[[Any], Any]
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_DURATION = lazy_pattern(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
-_RATE = re.compile(r"(\d{1,9})\s*/\s*(\d+(?:\.\d+)?)?\s*(ms|s|m|h|d)")
+_RATE = lazy_pattern(r"(\d{1,9})\s*/\s*(\d+(?:\.\d+)?)?\s*(ms|s|m|h|d)")
 RATE_MAX = 100_000
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB)?")
+_SIZE = lazy_pattern(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB)?")
 _BYTES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SMALLEST_LIMIT = 4000
 _SIZE_MIN = 1_000_000
-_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
-_KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
-_PAGE_ADDRESS = re.compile(r"https?://[\w.-]+(:\d{1,5})?/?", re.ASCII)
-_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}")
-_ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
+_IMPORT_PATH = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
+_KEY_ADDRESS = lazy_pattern(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
+_PAGE_ADDRESS = lazy_pattern(r"https?://[\w.-]+(:\d{1,5})?/?", re.ASCII)
+_REFERENCE = lazy_pattern(r"\$\{(?:env:)?[A-Za-z_]\w*\}")
+_ADDRESS = lazy_pattern(r"(?:https?://|\$\{)\S+")
 
 
 _KINDS: Mapping[type, str] = {
@@ -339,6 +341,10 @@ def as_written(value: Any) -> Any:
         return list(value)
     if isinstance(value, Rate | Transport):
         return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        plain = type(value)()  # only what somebody said
+        said = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {name: as_written(item) for name, item in said.items() if item != getattr(plain, name)}
     return dict(value) if isinstance(value, Mapping) else value
 
 

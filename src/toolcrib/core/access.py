@@ -18,11 +18,12 @@ AUDIT = "audit"
 """The capability to read the audit log."""
 METRICS = "metrics"
 """The capability to read the tallies: they name tools and servers."""
+LOCAL_ID = "local"
 OWNER_ID = "owner"
 """The id of a caller with the owner's token."""
 
 _WILDCARD = re.compile(r"[*?[]")
-CallerKind = Literal["local", "token", "agent"]
+CallerKind = Literal["local", "token", "agent", "person"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,16 @@ class Caller:
     grants: Grants = NOTHING
     session: str = ""
     """The connection or MCP session of the call; what was allowed "for this session" ends with it."""
+    audience: str = ""
+    """The one address that the caller's token is for; empty: every address here."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is the user of this machine, an agent started here, or the owner: they may know its paths."""
+        return self.kind == "local" or self.id in (LOCAL_ID, OWNER_ID)
 
 
-LOCAL_USER = Caller("local", grants=EVERYTHING)
+LOCAL_USER = Caller(LOCAL_ID, grants=EVERYTHING)
 
 
 @dataclass(frozen=True, slots=True)

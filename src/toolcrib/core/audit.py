@@ -11,6 +11,8 @@ BEGUN = ".begun"
 CALL_BEGUN = CALL + BEGUN
 GAP = "audit.gap"
 CUT = "audit.cut"
+VISIT = "visit"
+"""Somebody looked at something on the page that a tool has to tell."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -20,6 +22,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     event: str
     """``call``, ``read``, ``get``, ``complete`` (how a request ended), each with ``.begun`` before, ``approval``,
     ``pin``, ``token``, ``policy``, ``server``, ``start``, ``kb`` (what `toolcrib kb work` added),
+    ``visit`` (the page showed what a tool told it),
     ``audit.gap`` (some entries could not be written), ``audit.cut`` (the end of the log was gone)."""
     tool: str = ""
     server: str = ""

@@ -20,6 +20,7 @@
     ├── SourceError               whoever offers the tool is in trouble
     │   ├── SourceUnavailable
     │   │   ├── ConnectionLost
+    │   │   ├── SignInNeeded
     │   │   └── EmbedderUnavailable
     │   ├── ProtocolError
     │   ├── OutcomeUnknown
@@ -58,6 +59,7 @@ TOOL_CODES = RETRYABLE_CODES | {
     "TOOL_INVALID_INPUT",
     "TOOL_EXECUTION_FAILED",
     "TOOL_NOT_FOUND",
+    "TOOL_AUTH_REQUIRED",
     "TOOL_PERMISSION_DENIED",
     "TOOL_CANCELLED",
     "TOOL_INTERNAL",
@@ -133,7 +135,10 @@ class CallerError(ToolcribError):
 
 
 class UnknownTool(CallerError):
-    """No tool of that name is in the catalog, nor a resource, template or prompt where one was asked for."""
+    """No tool of that name is in the catalog, nor a resource, template or prompt where one was asked for.
+
+    ``details["unknown"]`` says which: a tool's own "not found" has the same code, and is an answer of that tool.
+    """
 
     code = "TOOL_NOT_FOUND"
 
@@ -141,7 +146,8 @@ class UnknownTool(CallerError):
         similar = nearest(name, known)
         listed_by = {"resource": "resources ls", "prompt": "prompts ls"}.get(kind, "ls")
         hint = _ask(similar) or f"Run `toolcrib {listed_by}` to see what is there."
-        super().__init__(f"No {kind} named {name[:COMPARED_MAX]!r}.", hint=hint, details={"similar": similar})
+        details = {"unknown": str(kind), "similar": similar}
+        super().__init__(f"No {kind} named {name[:COMPARED_MAX]!r}.", hint=hint, details=details)
 
 
 class UnknownServer(CallerError):
@@ -237,6 +243,12 @@ class SourceUnavailable(SourceError):
 
 class ConnectionLost(SourceUnavailable):
     """The connection ended while a request was under way."""
+
+
+class SignInNeeded(SourceUnavailable):
+    """The server wants somebody to sign in first; ``details`` say where, and what its authorization server said."""
+
+    code = "TOOL_AUTH_REQUIRED"
 
 
 class EmbedderUnavailable(SourceUnavailable):

@@ -12,8 +12,12 @@ DISCOVERY_SERVER_FAILED = "tools.discovery.server.failed"
 REGISTRY_UPDATED = "tools.registry.updated"
 REGISTRY_SERVER_REMOVED = "tools.registry.server.removed"
 TOOL_IMITATES = "tool.imitates"
+TOOL_HIDDEN = "tool.hidden"
+"""A server's tool is left out of the catalogue because another has its name."""
 TOOLS_LEFT_OUT = "tools.left_out"
 SERVER_CONNECTING = "server.connecting"
+SERVER_INSTALLING = "server.installing"
+SERVER_REPAIRED = "server.repaired"
 SERVER_CONNECTED = "server.connected"
 SERVER_LOST = "server.lost"
 SERVER_STOPPED = "server.stopped"
@@ -73,6 +77,8 @@ _TOPIC_OF = {
     SERVER_CHANGED: SERVER,
     SERVER_REMOVED: SERVER,
     SERVER_CONNECTING: SERVER,
+    SERVER_INSTALLING: SERVER,
+    SERVER_REPAIRED: SERVER,
     SERVER_CONNECTED: SERVER,
     SERVER_LOST: SERVER,
     SERVER_STOPPED: SERVER,
@@ -84,6 +90,7 @@ _TOPIC_OF = {
     TOOL_DISORDERED: CATALOG,
     SERVER_HELD: SERVER,
     TOOL_IMITATES: CATALOG,
+    TOOL_HIDDEN: CATALOG,
     "tools.registry.replaced": CATALOG,
     "config.applied": CONFIG,
     "config.rejected": CONFIG,

@@ -67,6 +67,23 @@ class Share(StrEnum):
     """Nobody: each session of a client has its own."""
 
 
+class SignInMode(StrEnum):
+    """Whose account at a server calls are made with."""
+
+    SHARED = "shared"
+    """One that its owner signed in to, for all callers."""
+    PER_USER = "per_user"
+    """Each caller's own; who has none is asked to sign in, and never gets another's."""
+    CLIENT_CREDENTIALS = "client_credentials"
+    """That of toolcrib itself, by a secret or a key; nobody signs in."""
+    TOKEN_EXCHANGE = "token_exchange"  # noqa: S105 - the name of a kind
+    """One that a token from elsewhere is exchanged for."""
+    IDENTITY_ASSERTION = "identity_assertion"
+    """One that an identity provider vouches for."""
+    HEADER = "header"
+    """None: the server gets the headers that are configured."""
+
+
 class DiscoveryStatus(StrEnum):
     """What came of asking a server for its tools."""
 
@@ -82,6 +99,8 @@ class LinkState(StrEnum):
 
     IDLE = "idle"
     """Not needed yet, or closed after a while without calls."""
+    INSTALLING = "installing"
+    """Its command fetches what it runs, or waits for its turn to do so."""
     CONNECTING = "connecting"
     CONNECTED = "connected"
     FAILING = "failing"
@@ -94,12 +113,67 @@ class ServerState(StrEnum):
     STALE = "stale"
     """Its last discovery failed; its tools are those of an earlier one."""
     FAILED = "failed"
+    SIGN_IN = "sign_in"
+    """It wants somebody to sign in."""
+    INSTALLING = "installing"
+    """Its command fetches what it runs, or waits for its turn to do so."""
+    STARTING = "starting"
+    """It is started or connected to, and has not answered yet."""
     ASKING = "asking"
+    """It is connected and being asked for its tools."""
     NEVER = "never"
     """Nobody has asked for its tools yet."""
     HELD = "held"
     """In quarantine."""
     DISABLED = "disabled"
+
+    @property
+    def is_underway(self) -> bool:
+        """Whether it ends by itself."""
+        return self in (ServerState.INSTALLING, ServerState.STARTING, ServerState.ASKING)
+
+
+class FailureKind(StrEnum):
+    """Why a server is not there, as far as that decides what is done next."""
+
+    PASSING = "passing"
+    """It may come up the next time; it is tried again by itself."""
+    COMMAND = "command"
+    """Its command is not found, or may not be run."""
+    PACKAGE = "package"
+    """The package that its command fetches is not known."""
+    CACHE = "cache"
+    """What its command fetched earlier is damaged."""
+    CREDENTIAL = "credential"
+    """It was given no key, or a wrong one."""
+    SIGN_IN = "sign_in"
+    CONFIGURATION = "configuration"
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether trying again is of no use before something changes."""
+        return self is not FailureKind.PASSING
+
+
+class StepKind(StrEnum):
+    """What kind of step is next for a server that is not in order."""
+
+    WAIT = "wait"
+    """Nothing: toolcrib goes on by itself."""
+    RETRY = "retry"
+    """Have it asked, now."""
+    SIGN_IN = "sign_in"
+    EDIT = "edit"
+    """Change its configuration, or what it needs around it."""
+    INSTALL = "install"
+    """Install the program that its command names."""
+    REPAIR = "repair"
+    """Have what is damaged of it fetched anew, then try again."""
+    ACCEPT = "accept"
+    """Look at what is in quarantine, and accept it."""
+    ENABLE = "enable"
+    LOOK = "look"
+    """Read more about it."""
 
 
 class Health(StrEnum):

@@ -64,7 +64,7 @@ _PART_SIZES = {"mime_type": len(',"mimeType":'), "text": len(',"text":'), "blob"
 _QUOTE = ord('"')
 
 
-def translate_read(raw: bytes, to: Translate) -> bytes | None:
+def translate_read(raw: bytes | Raw, to: Translate) -> bytes | None:
     """What was read, with its URIs passed through ``to``, if it is nothing but texts and data; ``None`` for any other.
 
     One look is all it takes, whatever its size: if what was read of it accounts for each of its bytes, then nothing
@@ -82,11 +82,11 @@ def translate_read(raw: bytes, to: Translate) -> bytes | None:
     return b"".join(_parts_of(found.contents, to))
 
 
-def _refuse_too_many(raw: bytes) -> None:
+def _refuse_too_many(raw: bytes | Raw) -> None:
     """Counted only where samples that nobody can foresee say that there may be so many."""
     if len(raw) <= LINKS_MAX * _SMALLEST or not framing.may_have(raw, b"{", LINKS_MAX // 2):
         return
-    if raw.count(b'"uri"') > LINKS_MAX:
+    if bytes(raw).count(b'"uri"') > LINKS_MAX:
         raise _too_many()
 
 

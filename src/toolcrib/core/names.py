@@ -6,12 +6,12 @@ A resource is called ``lib__memo://about`` inside toolcrib, like everything else
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
-from toolcrib.core.errors import InvalidName
+from toolcrib.core.errors import InvalidName, did_you_mean
 
 SEPARATOR = "__"
 SERVER_NAME_MAX = 32
@@ -53,6 +53,17 @@ def split_name(name: str) -> tuple[str, str]:
     if not separator or not server or not tool:
         raise InvalidName(f"{name!r} is not a tool of a server.", hint="Write it as server__tool.")
     return server, tool
+
+
+def check_exposed_name(name: object, known: Sequence[str] = ()) -> None:
+    """Raise for what cannot be the name of anything, whoever offers it."""
+    details = {"unknown": "tool"}
+    if not isinstance(name, str):
+        raise InvalidName(f"A tool is called by its name, a text; this is none: {name!r:.60}.", details=details)
+    if name.startswith(SEPARATOR) or name.endswith(SEPARATOR):
+        missing = "server" if name.startswith(SEPARATOR) else "tool"
+        hint = did_you_mean(name, known) or "Write it as server__tool."
+        raise InvalidName(f"{name[:TOOL_NAME_MAX]!r} names no {missing}.", hint=hint, details=details)
 
 
 def check_server_name(name: str) -> str:

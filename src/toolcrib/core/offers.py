@@ -224,7 +224,35 @@ def to_mcp(offer: Offer, name: str | None = None) -> dict[str, Any]:
     if offer.annotations:
         shown["annotations"] = offer.annotations
     shown.update(offer.extra)
+    if isinstance(offer, Tool) and offer.version:  # a server's own ``_meta`` says what it wants
+        shown["_meta"] = {**offer.extra.get("_meta", {}), META_TOOL: about_tool(offer)}
     return shown
+
+
+META_TOOL = "toolcrib/tool"
+"""Where MCP's ``_meta`` says of a native tool what MCP has no field for."""
+
+
+def about_tool(tool: Tool) -> dict[str, Any]:
+    """What a definition says besides what MCP has fields for: version, category, examples, timeout, deprecation."""
+    gone = tool.deprecation
+    said = {
+        "version": tool.version,
+        "category": tool.category,
+        "securityLevel": str(tool.security_level),
+        "capabilities": sorted(tool.capabilities),
+        "examples": [_example(example) for example in tool.examples],
+        "timeoutSeconds": tool.timeout_s,
+        "deprecation": None if gone is None else {"reason": gone.reason, "useInstead": gone.use_instead},
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def _example(example: Example) -> dict[str, Any]:
+    shown: dict[str, Any] = {"arguments": example.arguments}
+    if example.description:
+        shown["description"] = example.description
+    return shown if example.expected_output is UNSET else {**shown, "expectedOutput": example.expected_output}
 
 
 def from_mcp(shown: Mapping[str, Any]) -> Tool:

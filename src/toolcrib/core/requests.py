@@ -152,6 +152,11 @@ class RequestContext(msgspec.Struct):
     may_last_until: float = 0.0
     """By the event loop's clock: how long it may go on where only the usual limit would end it; set by whoever has its
     caller ask for the result later."""
+    is_visit: bool = False
+    """Whether the page asks in order to show something, and nobody to have something done: that is written down, but
+    counts as no call; set by the page."""
+    asked_as: int | str | None = None
+    """The id that its client gave it, to be kept on the way to a transparent server; set by the door."""
     sent: bool = False
     """Whether it may have reached the tool; set by the source, taken back by ``replay`` before it tries again."""
     withheld: frozenset[str] = frozenset()

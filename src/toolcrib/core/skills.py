@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolcrib.core.errors import InvalidName
+from toolcrib.core.patterns import lazy_pattern
 
 EXTENSION = "io.modelcontextprotocol/skills"
 DYNAMIC = "dynamic"
@@ -17,9 +18,9 @@ FILES_MAX = 512
 BYTES_MAX = 16 * 1024 * 1024
 FRONTMATTER_MAX = 16 * 1024
 _MANIFEST = "/SKILL.md"
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_FRONTMATTER = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
-_LINE = re.compile(r"^(name|description):[ \t]*([^\s\"'|>&*!\[{#%@`].*?)[ \t]*$", re.MULTILINE)
+_DIGEST = lazy_pattern(r"sha256:[0-9a-f]{64}")
+_FRONTMATTER = lazy_pattern(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
+_LINE = lazy_pattern(r"^(name|description):[ \t]*([^\s\"'|>&*!\[{#%@`].*?)[ \t]*$", re.MULTILINE)
 
 Definition = Mapping[str, Any]
 

@@ -130,6 +130,21 @@ class LocalSource(Source, Protocol):
         """Remove a tool; whether there was one."""
 
 
+class ClientSide(NamedTuple):
+    """What a client says of itself, and how it is told something that it did not ask for."""
+
+    info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+    tell: Callable[[str, Mapping[str, Any]], None] | None = None
+
+
+class ServerSide(NamedTuple):
+    """What a server says of itself."""
+
+    info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+
+
 class Lane(NamedTuple):
     """Whose process or session of a server it is; both empty: that of all callers."""
 
@@ -169,6 +184,12 @@ class SourceStatus:
     """How far its process is kept from the rest; empty when there is none, or none was started yet."""
     server_info: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    doing: str = ""
+    """What it is busy with before it is connected, in one line."""
+    since: float = 0.0
+    """When it came to be in that state, by the wall clock; zero when nobody knows."""
+    attempt: int = 0
+    """Which attempt to connect is under way, or failed last; zero once it is connected."""
     share: Share = Share.ALL
     """Who shares one process or session of it."""
     share_reason: str = ""
@@ -201,6 +222,9 @@ class ServerSource(Source, Protocol):
 
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when it asks something, and nobody can tell which of several callers it means."""
+
+    def on_installing(self, listener: Callable[[bool], None]) -> None:
+        """Have ``listener`` called when its command begins to fetch what it runs, and when that is over."""
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after each failed attempt to connect."""

@@ -6,11 +6,46 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from toolcrib.core.kinds import Health
+from toolcrib.core.kinds import Health, ServerState, StepKind
 
 
 class View(msgspec.Struct, rename="camel"):
     """A value whose names are written in camelCase."""
+
+
+class NextStep(View):
+    """What is done next about a server: by toolcrib if it is to ``wait``, else by a person."""
+
+    kind: StepKind
+    words: str
+    command: str
+    """What to type for it; empty where no command does it."""
+
+
+class Standing(View):
+    """How a server stands: the same in `up`, `ls`, `why`, `doctor`, REST and on the page."""
+
+    state: ServerState
+    cause: str | None
+    """Why, in one line; only for operators."""
+    next: NextStep | None
+    """Nothing where everything is in order; only for operators."""
+    since: str | None
+    """When it came to stand so, if that is known."""
+    attempt: int
+    """Which attempt is under way, or was the last one; zero if none was needed."""
+    retry_at: str | None
+    """When it is tried again by itself."""
+
+
+class ServerAttempt(View):
+    """One attempt to ask a server for its tools, and what came of it."""
+
+    at: str
+    cause: str
+    """Why it failed, in one line; empty if it did not."""
+    tools: int = 0
+    """How many tools it listed."""
 
 
 class ServerHealth(View):

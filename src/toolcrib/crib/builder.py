@@ -27,6 +27,8 @@ from toolcrib.core.kinds import AUTO
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.requests import SubAgents
 from toolcrib.core.source import LocalSource, Source
+from toolcrib.crib.accounts import ServerSignIns
+from toolcrib.crib.attached import AttachedSource, attach_sources
 from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import look_of, make_knowledge
@@ -34,11 +36,12 @@ from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, make_
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import Parts
-from toolcrib.crib.sources import AttachedSource, LocalSources, SourceMaker, attach_sources, model_key, sub_agents_of
+from toolcrib.crib.sources import LocalSources, SourceMaker, model_key, sub_agents_of
 from toolcrib.crib.tasks import TaskSettings
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
-from toolcrib.sources.native.functions import NativeTool, define, import_tools, native_tool
+from toolcrib.sources.native.functions import NativeTool, define, native_tool
+from toolcrib.sources.native.modules import NativeModules
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.local import Backend
 from toolcrib.stores.lockfile import MemoryRecords
@@ -46,16 +49,21 @@ from toolcrib.stores.paths import Environment, for_network
 from toolcrib.stores.results import Results
 
 if TYPE_CHECKING:
+    from toolcrib.credentials.accounts import Accounts
     from toolcrib.crib.workspace import WorkspaceSource
 
 
-def reading_tool(results: Results, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
-    """``result_read``, whose name nobody else may use."""
-    if any(entry.tool.name == RESULT_READ for entry in beside):
+def check_reading_name(entries: Sequence[NativeTool]) -> None:
+    """Refuse a tool that is named like toolcrib's own way to read large results."""
+    if any(entry.tool.name == RESULT_READ for entry in entries):
         raise ConfigError(
             f"A native tool is named {RESULT_READ!r}, which is how large results are read.",
             hint="Rename it, or switch that off: [results] limit = 0.",
         )
+
+
+def reading_tool(results: Results, config: Config) -> NativeTool:
+    """``result_read``, whose name nobody else may use."""
     reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
     made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
     return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None, reads_results=True))
@@ -158,6 +166,9 @@ class CribBuilder:
         self._loaded, self._options, self._backend, self._around = loaded, options, backend, around
         self._config, self._emit = loaded.config, emit
         self._maker = SourceMaker(loaded.config, around, emit, prefix=options.prefix)
+        self._accounts: Accounts | None = None
+        self._sign_ins: ServerSignIns | None = None
+        self._maker.accounts = self._find_accounts
         self._maker.own_secrets |= secrets_of([("key", model_key(loaded.config.model, around.env))], {})
 
     async def build(self) -> Crib:
@@ -165,11 +176,14 @@ class CribBuilder:
         config, maker = self._config, self._maker
         attached = attach_sources(self._options.sources, config.servers, maker.links)
         results, workspace = await self._backend.results(), self._workspace()
-        native = LocalSources([self._functions(results), *self._knowledge(), *workspace], self._emit)
+        modules = NativeModules(config.native, project_directory(self._loaded), self._emit)
+        native = LocalSources([self._functions(results, modules), *self._knowledge(), *workspace], self._emit)
+        modules.attach(native)
         parts = await self._parts(native, results, attached)
         redact, tracer = maker.redact if config.audit.values else None, find_tracer(config, self._around.env)
         crib = Crib(parts, layer_stack(config, parts, self._options.layers, maker.isolation_of, redact, tracer))
-        crib.loaded, crib.around = self._loaded, self._around
+        crib.loaded, crib.around, crib.modules = self._loaded, self._around, modules
+        crib.sign_ins = self._sign_ins = ServerSignIns(self._find_accounts, crib.servers, self._around)
         for source in workspace:
             source.tooling = crib
         return await crib.open(config.servers.values())
@@ -210,14 +224,21 @@ class CribBuilder:
             seal=maker.seal,
         )
 
-    def _functions(self, results: Results | None) -> NativeSource:
+    def _functions(self, results: Results | None, modules: NativeModules) -> NativeSource:
         """The user's own functions, and the way to read large results."""
-        imported = [entry for path in self._config.native for entry in import_tools(path)]
-        own = [native_tool(entry) for entry in (*self._options.tools, *imported)]
+
+        def check(entries: Sequence[NativeTool]) -> None:
+            if results is not None:
+                check_reading_name(entries)
+            wishes = {entry.tool.name: entry.isolation for entry in entries}
+            self._maker.native_wishes |= {name: wish for name, wish in wishes.items() if wish is not None}
+
+        given = [native_tool(entry) for entry in self._options.tools]
+        check(given)
+        modules.check = check
+        own = [*given, *modules.load()]
         if results is not None:
-            own.append(reading_tool(results, self._config, own))
-        wishes = {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
-        self._maker.native_wishes |= wishes
+            own.append(reading_tool(results, self._config))
         run = self._maker.run_isolated
         return NativeSource(own, emit=self._emit, capacity=self._config.capacity, run_isolated=run)
 
@@ -244,12 +265,32 @@ class CribBuilder:
         agents = self._options.sub_agents or sub_agents_of(loaded.config.model, around.env)
         return [WorkspaceSource(config, place, self._backend, agents, self._emit)]
 
+    def _link_to(self, server: str) -> str:
+        return self._sign_ins.link_to(server) if self._sign_ins is not None else ""
+
+    def _find_accounts(self) -> "Accounts":
+        """The accounts at servers, made when the first server behind a URL is dialled."""
+        if self._accounts is None:
+            from toolcrib.credentials.accounts import open_accounts
+
+            store, env, hide = self._backend.credentials(), self._around.env, self._maker.hide_tokens
+            self._accounts = open_accounts(store, env, self._emit, hide)
+            self._accounts.around.link_to = self._link_to
+        return self._accounts
+
     async def _close(self) -> None:
         """What all sources shared, one after the other, whatever becomes of one."""
         try:
+            if self._accounts is not None:
+                await self._accounts.close()
             await self._maker.close()
         finally:
             await self._backend.close()
+
+
+def project_directory(loaded: Loaded) -> Path | None:
+    """Where modules stand beside the configuration; ``None`` if it is in no file."""
+    return None if loaded.project is None else loaded.project.parent
 
 
 def find_supply(config: Config, around: Environment, emit: Emit) -> Supply | None:

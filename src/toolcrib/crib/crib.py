@@ -23,18 +23,20 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
-from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
+from toolcrib.core.errors import CallerError, InternalError, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.names import name_of_alias, name_of_uri
 from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.requests import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, Request, Result
 from toolcrib.core.source import Listing
 from toolcrib.core.view import CribHealth, ToolCounts
-from toolcrib.crib.finding import Finder
+from toolcrib.crib.accounts import ServerSignIns
+from toolcrib.crib.finding import Finder, check_request
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
 from toolcrib.crib.subscriptions import Subscriptions
 from toolcrib.crib.tasks import TaskBook
+from toolcrib.sources.native.modules import NativeModules
 from toolcrib.stores.paths import Environment
 
 NOTHING: Mapping[str, Any] = {}
@@ -59,6 +61,10 @@ class Crib:
         self._numbers = itertools.count(1)
         self.loaded, self.around = Loaded(Config()), Environment()
         """The configuration it was made from, and where; for the server."""
+        self.sign_ins: ServerSignIns | None = None
+        """How people sign in at servers; ``None`` where a program put the Crib together by itself."""
+        self.modules = NativeModules(())
+        """The modules that ``native`` names; ``follow`` takes in their edits."""
         self.has_prefixes = parts.prefix
         """Whether tools are named with their server."""
         self.servers = Servers(parts, self._current)
@@ -132,6 +138,19 @@ class Crib:
         routes = (await self.current(grace_s)).visible_to(caller.grants)
         return [replace(route.tool, name=route.name) for route in routes]
 
+    async def list_tools(
+        self,
+        format: str | None = None,  # noqa: A002
+        *,
+        grace_s: float | None = None,
+        caller: Caller = LOCAL_USER,
+    ) -> Result:
+        """Like ``tools``, as a result: the list is its ``data``, and trouble its error."""
+        try:
+            return Result({}, value=await self.tools(format, grace_s=grace_s, caller=caller))
+        except ToolcribError as error:
+            return Result.failed(error)
+
     async def offer(
         self,
         format: str,  # noqa: A002
@@ -198,7 +217,7 @@ class Crib:
 
     def explain(self, name: str) -> Explanation:
         """Why a tool is here, missing, hidden, stale or renamed."""
-        return explain_name(name_of_alias(name), self.catalog, self.shelves, self.disabled, self._current.security)
+        return explain_name(name_of_alias(str(name)), self.catalog, self.shelves, self.disabled, self._current.security)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have ``listener`` called when the catalogue changed, until what is returned is called."""
@@ -232,15 +251,23 @@ class Crib:
         if on_progress is not None:
             channel = ProgressChannel(channel, self._careful(on_progress, name))
         given = {} if arguments is None else arguments
-        if not isinstance(given, Mapping):
-            unfit = InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}.")
-            self.audit.note(unknown_call(self.request(name, {}, caller), unfit.code))
-            return Result.failed(unfit)
+        if (unfit := self._unfit(name, given, caller, timeout_s)) is not None:
+            return unfit
         return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
+
+    def _unfit(self, name: object, arguments: object, caller: object, timeout_s: object) -> Result | None:
+        """The result of what no request can be made of; it is written down."""
+        try:
+            check_request(name, arguments, caller, timeout_s)
+        except CallerError as error:
+            asker = caller if isinstance(caller, Caller) else LOCAL_USER
+            self.audit.note(unknown_call(self.request(str(name), {}, asker), error.code))
+            return Result.failed(error)
+        return None
 
     async def read(self, name: str, *, caller: Caller = LOCAL_USER, timeout_s: float | None = None) -> Result:
         """Read a resource by its exposed name, or the URI that clients know it by; failure is a result."""
-        return await self.run(
+        return self._unfit(name, NOTHING, caller, timeout_s) or await self.run(
             self.request(self.resource_name(name), {}, caller, timeout_s=timeout_s, kind=RequestKind.READ)
         )
 
@@ -258,8 +285,9 @@ class Crib:
         timeout_s: float | None = None,
     ) -> Result:
         """Get a prompt by its exposed name; failure is a result."""
-        return await self.run(
-            self.request(name, dict(arguments or {}), caller, timeout_s=timeout_s, kind=RequestKind.GET)
+        given = NOTHING if arguments is None else arguments
+        return self._unfit(name, given, caller, timeout_s) or await self.run(
+            self.request(name, dict(given), caller, timeout_s=timeout_s, kind=RequestKind.GET)
         )
 
     def _careful(self, listener: OnProgress, name: str) -> OnProgress:

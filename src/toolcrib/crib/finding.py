@@ -17,11 +17,20 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.config.rules import is_stricter_policy
 from toolcrib.core import events
-from toolcrib.core.access import EVERYTHING, may_know
-from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
+from toolcrib.core.access import EVERYTHING, Caller, may_know
+from toolcrib.core.errors import (
+    CallCancelled,
+    CallTimeout,
+    InvalidArguments,
+    InvalidName,
+    SignInNeeded,
+    SourceUnavailable,
+    ToolcribError,
+    UnknownTool,
+)
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
-from toolcrib.core.names import SEPARATOR, climbs_out, plain_uri, split_name
+from toolcrib.core.names import SEPARATOR, check_exposed_name, climbs_out, plain_uri, split_name
 from toolcrib.core.offers import (
     ASKED_OF,
     Offer,
@@ -30,12 +39,16 @@ from toolcrib.core.offers import (
     RequestKind,
     Resource,
     ResourceTemplate,
+    SecurityLevel,
     Skill,
     Tool,
     offer_key,
 )
 from toolcrib.core.requests import Request
 from toolcrib.crib.servers import Parts
+
+_NAMED = (RequestKind.CALL, RequestKind.GET)
+"""What is asked for by a name of two parts; resources have addresses."""
 
 _UNDESCRIBED: Mapping[OfferKind, type[Offer]] = {
     OfferKind.TOOL: Tool,
@@ -94,19 +107,26 @@ class Finder:
 
     def undescribed(self, call: Request) -> Route | None:
         """The way to what no list contains, where there is one server whose names are kept, and it lists nothing of
-        that kind: then there is nobody else who could be meant, and no definition that this could go around."""
+        that kind: then there is nobody else who could be meant, and no definition that this could go around. With
+        ``unlisted`` also of a server that does list some."""
         shelf = next(iter(self._fresh.shelves.values()), None)
         if self._parts.prefix or shelf is None or len(self._fresh.shelves) > 1 or not shelf.is_known or shelf.barred:
             return None
         catalog, kinds = self._catalog(), ASKED_OF[call.kind]
         routes = (*catalog.routes.values(), *catalog.others.values())
         is_listed = any(route.server and route.offer.kind in kinds for route in routes)
-        if is_listed or shelf.held or any(offer_key(kind, call.name) in catalog.left_out for kind in kinds):
+        if (
+            (is_listed and not shelf.config.unlisted)
+            or shelf.held
+            or any(offer_key(kind, call.name) in catalog.left_out for kind in kinds)
+        ):
             return None
         if self._fresh.quarantine.mode_of(shelf) is PinMode.STRICT:
             return None
         view = configured_view(shelf.config, self._current.security)
         offer, policy = view(call.name, _UNDESCRIBED[kinds[0]](call.name))
+        if is_listed and call.kind is RequestKind.CALL and offer.security_level.rank < SecurityLevel.ADMIN.rank:
+            offer = replace(offer, security_level=SecurityLevel.ADMIN)  # why it is not listed nobody knows
         if policy is Policy.DISABLE:
             return None
         is_part = call.kind in (RequestKind.READ, RequestKind.BROWSE)
@@ -140,6 +160,7 @@ class Finder:
         subject, uri = Subject(route.name, route.server, route.offer, route.reach, renew, kind), route.offer.name
         if shelf is not None and kind is RequestKind.READ and uri.startswith(APP_SCHEME):
             subject.settle = partial(self._fresh.settle_app, shelf, uri)
+        subject.is_transparent = shelf is not None and shelf.config.transparent
         return subject
 
     async def _search(self, call: Request) -> Route:
@@ -190,7 +211,8 @@ class Finder:
                     break
                 if record.status is DiscoveryStatus.FAILED and self._parts.prefix:
                     status = self._fresh.shelves[record.server].source.status()
-                    raise SourceUnavailable(record.error, details=status.details)
+                    kind = SignInNeeded if status.details.get("sign_in") else SourceUnavailable
+                    raise kind(record.error, details=status.details)
         finally:
             for task in asking:
                 task.cancel()
@@ -201,6 +223,8 @@ class Finder:
             catalog, may_know_all = self._catalog(), caller.grants == EVERYTHING
             kinds = ASKED_OF[call.kind] if may_know_all else ()
             known = [route.name for kind in kinds for route in catalog.visible_to(EVERYTHING, kind)]
+            if self._parts.prefix and call.kind in _NAMED:
+                check_exposed_name(name, known)
             raise UnknownTool(name, known=known, kind=ASKED_OF[call.kind][0])
         return route
 
@@ -213,6 +237,18 @@ class Finder:
         except InvalidName:
             return []
         return [shelf] if shelf else []
+
+
+def check_request(name: object, arguments: object, caller: object, timeout_s: object) -> None:
+    """Raise for what a program cannot have meant: types do not stop it, and the layers rely on them."""
+    if not isinstance(name, str):
+        check_exposed_name(name)
+    if not isinstance(arguments, Mapping):
+        raise InvalidArguments(f"{name}: the arguments must be an object, not {arguments!r:.60}.")
+    if not isinstance(caller, Caller):
+        raise InvalidArguments(f"{name}: the caller must be a toolcrib.Caller, not {caller!r:.60}.")
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
+        raise InvalidArguments(f"{name}: timeout_s must be a number of seconds above 0, not {timeout_s!r:.60}.")
 
 
 def _nothing_there(call: Request) -> ToolcribError:

@@ -30,7 +30,7 @@ from toolcrib.search.model import bundled
 from toolcrib.search.vectors import Embedder
 from toolcrib.sources.native.running import report_progress
 from toolcrib.stores.local import Backend
-from toolcrib.stores.paths import Environment
+from toolcrib.stores.paths import Environment, upload_directory
 from toolcrib.version import VERSION
 
 
@@ -50,7 +50,8 @@ def make_library(
     load = lru_cache(maxsize=1)(bundled)
     embedders = make_embedders(config, around, load)
     compare = (lambda: None) if config.embedder == "none" else load
-    allowed = AllowedFolders(around.cwd, tuple(Path(path).expanduser() for path in config.add_from))
+    named = (Path(path).expanduser() for path in config.add_from)
+    allowed = AllowedFolders(around.cwd, (*named, upload_directory(around.env)))
     library = Library(store, compare, own, Parsers(workers()) if workers else None, embedders, allowed)
     library.network, library.emit = Network.of(around.env), emit
     return library

@@ -97,7 +97,7 @@ class MetaCalls:
         error = result.error
         if error is None or "rpc_code" in error.details:
             return result
-        if error.code == "TOOL_NOT_FOUND":
+        if error.code == "TOOL_NOT_FOUND" and "unknown" in error.details:
             return Result.failed(_not_here(self._offer.unknown(name, call.caller)))
         if error.code == InvalidArguments.code:
             return self._with_signature(result, name, call.caller)
@@ -145,7 +145,8 @@ def _say(text: str) -> Result:
 def _not_here(error: ToolcribError) -> InvalidArguments:
     """For a model: what it named is an argument like any other, and can be put right."""
     hint = error.hint if error.details.get("similar") else ""
-    return InvalidArguments(error.message, hint=f"{hint} Look for it with {TOOLS_FIND}.".strip(), details=error.details)
+    details = {key: value for key, value in error.details.items() if key != "unknown"}  # no error of the protocol
+    return InvalidArguments(error.message, hint=f"{hint} Look for it with {TOOLS_FIND}.".strip(), details=details)
 
 
 def _text(call: Request, key: str) -> str:

@@ -27,14 +27,14 @@ from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.coordination import Coordination
-from toolcrib.core.errors import InternalError, InvalidArguments, UnknownServer, UnknownTool, did_you_mean
+from toolcrib.core.errors import InternalError, InvalidArguments, InvalidName, UnknownServer, UnknownTool, did_you_mean
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import join_name
 from toolcrib.core.seal import Seal
 from toolcrib.core.source import HandedLinks, LocalSource, ServerSource
 from toolcrib.core.view import ServerHealth
+from toolcrib.crib.attached import AttachedSource
 from toolcrib.crib.replicas import Fleet
-from toolcrib.crib.sources import AttachedSource
 from toolcrib.crib.tasks import TaskSettings
 from toolcrib.isolate.helpers import Helpers
 
@@ -168,6 +168,8 @@ class Servers:
         return self._disabled
 
     def _need(self, name: str) -> ServerShelf:
+        if not isinstance(name, str):
+            raise InvalidName(f"A server is named by a text; this is none: {name!r:.60}.")
         shelf = self.shelves.get(name)
         if shelf is None:
             raise UnknownServer(name, known=list(self.shelves))

@@ -1,11 +1,9 @@
 """From configuration to sources: servers within their bounds, a program's own ones, and the model for errands."""
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,18 +15,17 @@ from toolcrib.config.references import resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
 from toolcrib.config.sharing import main_idle_s
-from toolcrib.core import links, skills
-from toolcrib.core.access import Caller
+from toolcrib.core import skills
 from toolcrib.core.clocks import elapsed
-from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
-from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode, Transport
-from toolcrib.core.names import APP_MIME, UI_EXTENSION, check_server_name, is_tool_name
+from toolcrib.core.kinds import IsolationLevel, Transport
+from toolcrib.core.names import APP_MIME, UI_EXTENSION
 from toolcrib.core.network import PROXY_VARIABLES, Network
-from toolcrib.core.offers import RequestKind, Tool
+from toolcrib.core.offers import Tool
 from toolcrib.core.requests import Request, Result, SubAgents
 from toolcrib.core.seal import Seal
-from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, LocalSource, Source, SourceStatus
+from toolcrib.core.source import HandedLinks, Lane, Listing, LocalSource
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationWanted
@@ -37,6 +34,8 @@ from toolcrib.models.api import Model, ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
 from toolcrib.models.sampling import sample_model
 from toolcrib.sources.mcp.bounds import Isolator, from_file
+from toolcrib.sources.mcp.comeback import Dial, SupervisorSettings
+from toolcrib.sources.mcp.installing import InstallQueue, fetch_of
 from toolcrib.sources.mcp.lanes import Lanes, Ready
 from toolcrib.sources.mcp.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp.negotiate import ClientIdentity
@@ -44,174 +43,17 @@ from toolcrib.sources.mcp.questions import AskingRule
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
-from toolcrib.sources.mcp.supervise import Dial, Supervisor, SupervisorSettings
-from toolcrib.sources.native.functions import NativeTool, to_result
-from toolcrib.sources.native.source import in_workers, to_failure
-from toolcrib.stores.paths import Environment
+from toolcrib.sources.mcp.supervise import Supervisor
+from toolcrib.sources.native.functions import NativeTool
+from toolcrib.sources.native.source import in_workers
+from toolcrib.stores.paths import Environment, state_directory
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 from toolcrib.version import VERSION
 
-SOURCE_METHODS = ("list_offers", "answer", "on_change", "close")
-
-
-class AttachedSource:
-    """A program's own source in the place of a server's; whatever it raises becomes an error with a code."""
-
-    def __init__(self, source: Source) -> None:
-        self.name, self._source = check_source(source), source
-        self.handed = HandedLinks()
-        """Where the resources are noted that its results speak of."""
-        self._status = SourceStatus(LinkState.IDLE)
-
-    @property
-    def config(self) -> ServerConfig:
-        """What stands for it where servers are configured; only a source that is ``pinned`` has its tools pinned."""
-        pins: PinMode | None = None if getattr(self._source, "pinned", False) else PinMode.OFF
-        return ServerConfig(self.name, is_own=True, pins=pins, origin="the program")
-
-    async def list_offers(self) -> Listing:
-        """The tools, without those that cannot be offered."""
-        try:
-            listing = _need_listing(await self._source.list_offers())
-        except Exception as error:  # the edge of a source: its own fault costs only itself
-            failure = error if isinstance(error, ToolcribError) else to_failure(self.name, error)
-            self._status = SourceStatus(LinkState.FAILING, error=str(failure))
-            raise failure from error
-        self._status = SourceStatus(LinkState.CONNECTED)
-        fit = tuple(tool for tool in listing.tools if is_tool_name(tool.name))
-        if len(fit) == len(listing.tools):
-            return listing
-        unfit = [tool.name for tool in listing.tools if not is_tool_name(tool.name)]
-        problems = [f"{name!r:.80} is left out: it is not a tool's name." for name in unfit]
-        return replace(listing, tools=fit, problems=(*listing.problems, *problems))
-
-    async def answer(self, call: Request) -> Result:
-        """Run one; what is no ``Result`` is made one, as with native functions."""
-        call.context.sent = True
-        try:
-            return self._with_public_links(call, to_result(await self._source.answer(call)))
-        except ToolcribError:
-            raise
-        except Exception as error:  # the edge of a source: its own fault costs only itself
-            raise to_failure(call.name, error) from error
-
-    def _with_public_links(self, call: Request, result: Result) -> Result:
-        """The result with the URIs that clients know; one that speaks of no resource stays what it is."""
-        is_call = call.kind is RequestKind.CALL or call.kind is RequestKind.TASK
-        if result.error is not None or (is_call and not any(has_link(block) for block in result.content)):
-            return result
-        raw = msgspec.json.encode(result.mcp) if result.raw is None else result.raw
-        to = partial(self.handed.hand_out, call.caller.id, self.name)
-        return Result(raw=links.translate_result(raw, to, is_call=is_call), value=result.value, task=result.task)
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called on the event loop, wherever the source says that its tools changed."""
-        loop = asyncio.get_running_loop()
-
-        def tell() -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(listener)
-
-        self._source.on_change(tell)
-
-    def on_update(self, listener: Callable[[Lane, str], None]) -> None:
-        """Have ``listener`` called on the event loop for each watched resource that changed, if the source can tell."""
-        loop, tell = asyncio.get_running_loop(), getattr(self._source, "on_update", None)
-        if callable(tell):
-            tell(lambda uri: loop.call_soon_threadsafe(listener, MAIN_LANE, uri))
-
-    async def watch(self, uris: frozenset[str], lane: Lane = MAIN_LANE) -> None:  # noqa: ARG002
-        """Have the source tell of these; one that cannot says so."""
-        watch = getattr(self._source, "watch", None)
-        if not callable(watch):
-            raise NotImplementedHere(f"The source {self.name!r} cannot tell when a resource changes.")
-        await watch(uris)
-
-    def lane_of(self, caller: Caller) -> Lane:  # noqa: ARG002
-        """All callers share it."""
-        return MAIN_LANE
-
-    def end_session(self, session: str) -> None:
-        """Tell the source, if it wants to know; a Crib inside this one does."""
-        end = getattr(self._source, "end_session", None)
-        if callable(end):
-            end(session)
-
-    def roots_changed(self, caller: Caller) -> None:
-        """Nothing: it asks for them when it needs them."""
-
-    def on_asking(self, listener: Callable[[], None]) -> None:
-        """Nothing: it knows whose call it asks in."""
-
-    def adopt(self, listing: Listing) -> None:
-        """Nothing: it is asked."""
-
-    def on_trouble(self, listener: Callable[[], None]) -> None:
-        """Nothing: it has no connection that toolcrib knows of."""
-
-    def forgive(self) -> None:
-        """Nothing: it is asked whenever that is due."""
-
-    def status(self) -> SourceStatus:
-        """How the last listing went."""
-        return self._status
-
-    def log_lines(self, count: int) -> Sequence[str]:  # noqa: ARG002
-        """None: it writes where the program writes."""
-        return ()
-
-    async def close(self) -> None:
-        """Close the source."""
-        await self._source.close()
-
-
-def has_link(block: Mapping[str, Any]) -> bool:
-    """Whether a block of content speaks of a resource."""
-    return block.get("type") in ("resource", "resource_link")
-
-
-def _need_listing(listing: object) -> Listing:
-    if not isinstance(listing, Listing):
-        raise TypeError(f"list_offers gave {type(listing).__name__}, not a toolcrib.Listing")
-    strange = [each for each in listing.tools if type(each) is not Tool]
-    if strange:
-        raise TypeError(f"list_offers gave {type(strange[0]).__name__}, not a toolcrib.Tool")
-    return listing
-
-
-def check_source(source: Source) -> str:
-    """The name of a source that can be attached; says what is missing if it cannot."""
-    missing = [name for name in SOURCE_METHODS if not callable(getattr(source, name, None))]
-    if missing or isinstance(source, type) or not isinstance(getattr(source, "name", None), str):
-        lack = (
-            "it is a class; pass an object"
-            if isinstance(source, type)
-            else f"it has no {', '.join(missing or ['name'])}"
-        )
-        raise ConfigError(
-            f"{source!r:.80} is not a source of tools: {lack}.",
-            hint=f"A source has a name and the methods {', '.join(SOURCE_METHODS)}: see toolcrib.Source."
-            " A Crib becomes one by crib.as_source(name).",
-        )
-    return check_server_name(source.name)
-
-
-def attach_sources(
-    sources: Sequence[Source], servers: Collection[str], handed: HandedLinks | None = None
-) -> dict[str, AttachedSource]:
-    """A program's own sources by name; a name that is taken is refused."""
-    attached: dict[str, AttachedSource] = {}
-    for source in map(AttachedSource, sources):
-        holder = (
-            "a configured server" if source.name in servers else "another source" if source.name in attached else ""
-        )
-        if holder:
-            raise ConfigError(f"The source name {source.name!r} is taken by {holder}.", hint="Give it another name.")
-        attached[source.name] = source
-        source.handed = handed or source.handed
-    return attached
+if TYPE_CHECKING:
+    from toolcrib.credentials.accounts import Accounts, ServerAccount
 
 
 class LocalSources:
@@ -297,8 +139,12 @@ class SourceMaker:
         """For servers' own state that clients carry."""
         self.desk: Approvals | None = None
         """Where people are asked what clients cannot answer; without it nobody is."""
+        self.accounts: Callable[[], Accounts] | None = None
+        """The accounts at servers, loaded when one is needed; without it, servers get what is configured."""
         self._redactors: dict[str, Redactor] = {}
         self.spawner = Spawner()
+        self.installs = InstallQueue(state_directory(surroundings.env) / "installs")
+        """Whose turn it is among servers whose command fetches what it runs."""
         self.helpers = Helpers()
         """Processes for what would hold up the event loop, shared with the layers."""
         self.bounds = Isolator(self.spawner, surroundings.env, config.isolation, VERSION)
@@ -310,23 +156,27 @@ class SourceMaker:
     def __call__(self, server: ServerConfig) -> McpSource:
         """The source of one server; nothing is started yet."""
         self._servers[server.name] = server
-        deputy = None if self.desk is None else self._deputy(server, self.desk)
-        asking = AskingRule(server.relay, deputy, self._config.security.ask_timeout_s, self.seal)
+        is_plain, patience_s = server.transparent, self._config.security.ask_timeout_s
+        deputy = None if self.desk is None or is_plain else self._deputy(server, self.desk)  # the client alone answers
+        asking = AskingRule(server.relay, deputy, patience_s, self.seal, is_transparent=is_plain)
         known = {**asking.declared, "extensions": EXTENSIONS}
-        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, known, asking, server.era)
+        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, known, asking, server.era, is_plain)
         connect = self._config.connect
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
             handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
             idle_timeout_s=main_idle_s(server),
             redactor=self._redactor(server),
+            fetch=fetch_of((server.command or "", *server.args), {**self._around.env, **server.env}),
+            installs=self.installs,
+            first_answer_timeout_s=None if server.url is None else server.connect_timeout_s,
         )
         if server.url is not None and server.transport is None:
             settings = replace(settings, fallback=self._dialler(replace(server, transport=Transport.SSE)))
         dial = self._dialler(server)
         main, is_http = Supervisor(server.name, dial, offer, settings, self._emit), server.url is not None
         source = McpSource(server.name, main, offer, is_http=is_http, helpers=self.helpers, handed=self.links)
-        source.split_into(self._lanes(server, dial, offer, settings))
+        source.split_into(self._lanes(server, offer, settings))
         return source
 
     def _deputy(self, server: ServerConfig, desk: Approvals) -> Deputy:
@@ -339,10 +189,10 @@ class SourceMaker:
         roots = tuple((self._around.cwd / from_file(root, server)).resolve().as_uri() for root in server.roots)
         return Deputy(server.name, desk, roots, sample if config.model else None, config.sampling)
 
-    def _lanes(self, server: ServerConfig, dial: Dial, offer: ClientIdentity, settings: SupervisorSettings) -> Lanes:
+    def _lanes(self, server: ServerConfig, offer: ClientIdentity, settings: SupervisorSettings) -> Lanes:
         """Where calls go that do not share the server's process or session; none is opened yet."""
 
-        def make(ready: Ready) -> Supervisor:
+        def make(lane: Lane, ready: Ready) -> Supervisor:
             def once_ready(dial: Dial) -> Dial:
                 async def dial_then(events: LinkEvents) -> Link:
                     await ready()
@@ -350,7 +200,8 @@ class SourceMaker:
 
                 return dial_then
 
-            other = None if settings.fallback is None else once_ready(settings.fallback)
+            dial, sse = self._dialler(server, lane.caller), replace(server, transport=Transport.SSE)
+            other = None if settings.fallback is None else once_ready(self._dialler(sse, lane.caller))
             # who closes lanes that idle is their owner, who has to forget them, too
             own = replace(settings, idle_timeout_s=0, fallback=other)
             return Supervisor(server.name, once_ready(dial), offer, own, self._emit)
@@ -374,21 +225,32 @@ class SourceMaker:
         redactor.add(self.own_secrets | secret_values(server, self._around.env))
         return redactor
 
-    def _dialler(self, server: ServerConfig) -> Callable[[LinkEvents], Any]:
+    def account_of(self, server: ServerConfig, caller: str = "") -> "ServerAccount | None":
+        """The account that a caller uses at a server, if there can be one."""
+        if server.url is None or self.accounts is None:
+            return None
+        resolved = server if "${" not in server.url else resolve_server(server, self._around.env)
+        return self.accounts().of(resolved, caller)
+
+    def hide_tokens(self, server: str, tokens: tuple[str, ...]) -> None:
+        """Have nobody repeat these: they are of the accounts at a server."""
+        self._redactors.setdefault(server, Redactor()).add_passing(tokens)
+
+    def _dialler(self, server: ServerConfig, caller: str = "") -> Callable[[LinkEvents], Any]:
         async def dial(events: LinkEvents) -> Link:
             resolved = resolve_server(server, self._around.env)
             self._redactor(server)  # the environment may have changed
             if resolved.command is not None:
                 spec = self._placed(await self.bounds.around(self._process(resolved), resolved))
                 return await StdioLink.open(self.spawner, spec, events, self._tasks)
-            network = Network.of(self._around.env)
+            network, account = Network.of(self._around.env), self.account_of(resolved, caller)
             if resolved.transport is Transport.SSE:
                 from toolcrib.sources.mcp.sse_link import SseLink
 
-                return await SseLink.open(resolved, events, self._tasks, network)
+                return await SseLink.open(resolved, events, self._tasks, network, account)
             from toolcrib.sources.mcp.http_link import HttpLink
 
-            return await HttpLink.open(resolved, events, self._tasks, network)
+            return await HttpLink.open(resolved, events, self._tasks, network, account)
 
         return dial
 

@@ -21,7 +21,7 @@ from toolcrib.catalog.profile import Dressed, dress, real_name, shows
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import INSTRUCTIONS
-from toolcrib.config.model import Config
+from toolcrib.config.model import Config, exposed_by
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches, may_know_server
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
@@ -33,6 +33,8 @@ from toolcrib.crib.meta import META, READING, MetaCalls, MetaTool
 from toolcrib.schema.arguments import Renamer
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.problems import describe
+from toolcrib.sources.mcp.mirror import ClientMirror
+from toolcrib.sources.mcp.source import McpSource
 
 GRANTS_MAX = 64
 _RESOURCES = (OfferKind.RESOURCE, OfferKind.TEMPLATE)
@@ -118,7 +120,7 @@ class ProfileView:
     @property
     def catalog(self) -> Catalog:
         """All tools of this window, by the names it shows."""
-        return self.crib.catalog if self._settings.profile is None else self._dressed.catalog
+        return self.crib.catalog if self._settings.profile is None else self._up_to_date().dressed.catalog
 
     @property
     def front(self) -> ToolFront:
@@ -131,10 +133,6 @@ class ProfileView:
 
     def _is_pinned(self, route: Route) -> bool:
         return route.tool.reads_results or matches(route.name, self.expose.pinned)
-
-    @property
-    def _dressed(self) -> Dressed:
-        return self._up_to_date().dressed
 
     def _up_to_date(self) -> _Made:
         whole, profile = self.crib.catalog, self._settings.profile
@@ -251,6 +249,21 @@ class ProfileView:
         """Whether there is just one server behind this window."""
         return len(self._shelves()) == 1
 
+    @property
+    def mirror(self) -> ClientMirror | None:
+        """What passes between clients and the only server as it is: where it is transparent, and its names are kept."""
+        shelves = self.crib.shelves
+        if len(shelves) != 1 or self.crib.has_prefixes or self._settings.profile is not None:
+            return None
+        (shelf,) = shelves.values()
+        is_open = shelf.config.transparent and not shelf.barred
+        return shelf.source.mirror if is_open and isinstance(shelf.source, McpSource) else None
+
+    async def ask_again(self) -> None:
+        """Have the servers of this window asked for what they offer, those that are known already."""
+        if known := [shelf.config.name for shelf in self._shelves() if shelf.is_known]:
+            await self.crib.refresh(*known)
+
     def pages(self, kind: OfferKind) -> Sequence[ListPage]:
         """The only server's own pages of a list, where its names are kept; else there is just one."""
         shelves = self._shelves()
@@ -274,7 +287,7 @@ class ProfileView:
         catalog = self.catalog
         route = catalog.named(name)
         if route is not None:
-            return _shown(self.crib.explain(route.reach.key), self.name, route, self._dressed)
+            return _shown(self.crib.explain(route.reach.key), self.name, route, self._up_to_date().dressed)
         renamed = next((shown for shown, route in catalog.routes.items() if real_name(route) == name), "")
         if renamed:
             return Explanation(
@@ -361,7 +374,7 @@ class ProfileView:
 
     def _real(self, call: Request, route: Route) -> tuple[Request, dict[str, Any]]:
         """The call as one of the real tool; and what was given, by the names the server knows."""
-        dressed, name, context = self._dressed, real_name(route), call.context
+        dressed, name, context = self._up_to_date().dressed, real_name(route), call.context
         if call.kind is not RequestKind.CALL:
             return msgspec.structs.replace(call, name=name), call.arguments
         given = _as_sent(call.arguments, self.crib.lookup(name) or route)
@@ -436,24 +449,24 @@ class Profiles:
 
     def __init__(self, crib: Crib, config: Config) -> None:
         self._crib, self._config = crib, config
-        self._windows: dict[str, ProfileView] = {}
+        self._windows: dict[tuple[str, str], ProfileView] = {}
 
     @property
     def names(self) -> list[str]:
         """The profiles there are."""
         return list(self._config.profiles)
 
-    def get(self, name: str = "") -> ProfileView | None:
-        """The window of a profile, if there is such a one."""
+    def get(self, name: str = "", mode: str = "") -> ProfileView | None:
+        """The window of a profile, if there is such a one; with a ``mode``, one that shows all, or a front, anyway."""
         if name and name not in self._config.profiles:
             return None
-        if name not in self._windows:
-            self._windows[name] = ProfileView(self._crib, _settings(self._config, name), name)
-        return self._windows[name]
+        if (name, mode) not in self._windows:
+            self._windows[name, mode] = ProfileView(self._crib, _settings(exposed_by(self._config, mode), name), name)
+        return self._windows[name, mode]
 
-    def need(self, name: str = "") -> ProfileView:
+    def need(self, name: str = "", mode: str = "") -> ProfileView:
         """The window of a profile that must be there."""
-        window = self.get(name)
+        window = self.get(name, mode)
         if window is None:
             hint = did_you_mean(name, self.names) or f"Write it: [profiles.{name}]."
             raise ConfigError(f"There is no profile {name!r}.", hint=hint)
@@ -462,8 +475,8 @@ class Profiles:
     def apply(self, config: Config) -> None:
         """Follow a change of the configuration; whoever looks through a window that shows something else is told."""
         self._config = config
-        for name, window in list(self._windows.items()):
-            window.renew(_settings(config, name))
+        for (name, mode), window in list(self._windows.items()):
+            window.renew(_settings(exposed_by(config, mode), name))
 
 
 _NOTHING = ProfileConfig(servers=())

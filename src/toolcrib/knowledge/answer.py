@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from toolcrib.core.errors import SourceError
 from toolcrib.knowledge.definitions import NOTHING
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import FoundPassage, Search, SearchResults, citation, place
@@ -338,7 +339,8 @@ class Answerer:
         search_ms = (loop.time() - began) * 1000
         answered = await self._answer(library, search.query, findings)
         model_ms = 0.0 if self._model is None else (loop.time() - began) * 1000 - search_ms
-        return replace(answered, search_ms=search_ms, model_ms=model_ms, warnings=findings.warnings)
+        warnings = (*findings.warnings, *answered.warnings)
+        return replace(answered, search_ms=search_ms, model_ms=model_ms, warnings=warnings)
 
     async def _answer(self, library: Library, query: str, findings: SearchResults) -> GroundedAnswer:
         question, model = WeightedQuestion.read(query, findings.rarity), self._model
@@ -346,7 +348,12 @@ class Answerer:
             return GroundedAnswer(NOTHING, "none", model=model.name if model else None)
         if model is None:
             return await asyncio.to_thread(_extract, question, findings, _nearness(library))
-        written = await self._write(model, query, findings.passages)
+        try:
+            written = await self._write(model, query, findings.passages)
+        except SourceError as error:
+            quoted = await asyncio.to_thread(_extract, question, findings, _nearness(library))
+            told = f"The model did not answer, so this is quoted from the documents. {error}"
+            return replace(quoted, warnings=(told,))
         answered = await asyncio.to_thread(_judge, written, findings.passages, _similarity(library))
         return replace(answered, model=model.name)
 

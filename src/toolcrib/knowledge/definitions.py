@@ -10,6 +10,11 @@ def _object(properties: Schema, *required: str, **more: Any) -> Schema:
     return {"type": "object", "properties": properties} | ({"required": list(required)} if required else {}) | more
 
 
+def _closed(properties: Schema, *required: str, **more: Any) -> Schema:
+    """An object of what a call gives: a name that nobody knows is a slip, which would go unnoticed otherwise."""
+    return _object(properties, *required, additionalProperties=False, **more)
+
+
 def _list(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items} | more
 
@@ -35,10 +40,10 @@ NOTHING = "The documents do not contain the answer."
 COLLECTION_IDS = _list(
     TEXT, minItems=1, maxItems=10, description="Collections to search; kb_list_collections names them, * is all of them"
 )
-FILTERS = _object(
+FILTERS = _closed(
     {
         "document_types": _list(TEXT, description="markdown, text, html, pdf, docx, code, csv, json, email"),
-        "date_range": _object(
+        "date_range": _closed(
             {"start": TEXT | {"format": "date-time"}, "end": TEXT | {"format": "date-time"}}, description="Inclusive"
         ),
         "metadata": FREE | {"description": 'Values that a document\'s metadata must have, such as {"team": "a"}'},
@@ -71,7 +76,7 @@ SEARCH = _tool(
         " from. Read more of a document around a passage with kb_get_document."
     ),
     ("search", "hybrid_search", "citations"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "query": TEXT | {"minLength": 1, "maxLength": 1000, "description": "Search query text"},
             "collection_ids": COLLECTION_IDS,
@@ -100,14 +105,14 @@ DOCUMENT = _tool(
         " a heading, or a passage with its neighbours. Long texts come in pieces; next says where to go on."
     ),
     ("document", "documents"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "document_id": TEXT
             | {"description": "From a search result, or a document's path or address; not needed with chunk_id"},
             "chunk_id": TEXT | {"description": "A passage from a search result, to read it with its neighbours"},
             "neighbours": COUNT
             | {"minimum": 0, "maximum": 50, "default": 1, "description": "Passages before and after"},
-            "range": _object(
+            "range": _closed(
                 {
                     "unit": TEXT | {"enum": ["characters", "lines", "pages"]},
                     "start": COUNT | {"minimum": 0, "description": "Characters from 0; lines and pages from 1"},
@@ -166,7 +171,7 @@ STATS = _tool(
     "kb_stats",
     "How much the knowledge base holds, and whether it is healthy, degraded or unhealthy, and why.",
     ("collection", "statistics"),
-    input_schema=_object({"collection_ids": _list(TEXT, maxItems=10, description="All collections if not given")}),
+    input_schema=_closed({"collection_ids": _list(TEXT, maxItems=10, description="All collections if not given")}),
     output_schema=_object(
         {
             "status": TEXT | {"enum": ["healthy", "degraded", "unhealthy"]},
@@ -185,7 +190,7 @@ COLLECTIONS = _tool(
     "kb_list_collections",
     "List the collections of the knowledge base that can be searched, with what is in them.",
     ("collection", "collections"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "name_contains": TEXT | {"description": "Only collections whose id, name or description contains this"},
             "metadata": FREE | {"description": "Values that a collection's metadata must have"},
@@ -219,13 +224,13 @@ CITATIONS = _tool(
         " passage, or a quote from it, still stands there. Markers such as [2] in text mean the second citation."
     ),
     ("document", "citations"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "citations": _list(
                 {
                     "anyOf": [
                         TEXT | {"minLength": 1, "maxLength": 200},
-                        _object({"chunk_id": TEXT, "quote": TEXT}, "chunk_id"),
+                        _closed({"chunk_id": TEXT, "quote": TEXT}, "chunk_id"),
                     ]
                 },
                 minItems=1,
@@ -271,7 +276,7 @@ ANSWER = _tool(
         " passages support. Says so plainly when the documents do not contain the answer."
     ),
     ("analysis", "answers", "citations"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "question": TEXT | {"minLength": 1, "maxLength": 1000},
             "collection_ids": COLLECTION_IDS,
@@ -300,7 +305,7 @@ ANSWER = _tool(
                 )
             ),
             "model": MAYBE,
-            "warnings": _list(TEXT, description="Why something was searched by words alone"),
+            "warnings": _list(TEXT, description="Why it was searched by words alone, or the model did not answer"),
             "performance_metrics": _object({"total_time_ms": COUNT, "search_time_ms": COUNT, "model_time_ms": COUNT}),
         },
         "answer",
@@ -315,7 +320,7 @@ DOCUMENTS = _tool(
     "kb_list_documents",
     "List the documents of a collection by source, some at a time; next says after which to go on.",
     ("collection", "documents"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "collection_id": TEXT,
             "after": TEXT | {"description": "Only documents whose source comes after this one"},
@@ -361,7 +366,7 @@ ADD = _tool(
         " is new or changed is read, what is gone from a folder leaves. Interrupted, it goes on when called again."
     ),
     ("collection", "documents"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "sources": _list(
                 PATH,
@@ -373,6 +378,7 @@ ADD = _tool(
             "title": TEXT | {"description": "What to call them, instead of what they say themselves"},
             "license": TEXT,
             "version": TEXT,
+            "source_url": TEXT | {"description": "The address to cite them by, instead of where they were read"},
             "metadata": FREE | {"description": "Something to filter by"},
             "embedder": TEXT | {"description": "Who makes the collection's vectors"},
             "later": {"type": "boolean", "description": "Only note it for `toolcrib kb work`; needs a shared database"},
@@ -399,7 +405,7 @@ REMOVE = _tool(
     "Take documents, or a whole collection, out of the knowledge base. No file is touched.",
     ("collection", "documents"),
     annotations={"destructiveHint": True},
-    input_schema=_object(
+    input_schema=_closed(
         {
             "collection_id": TEXT,
             "documents": _list(TEXT, minItems=1, maxItems=10_000, description="Ids, sources, or folders of sources"),
@@ -420,7 +426,7 @@ REINDEX = _tool(
         " have another embedder make them. The old ones answer until the new ones are complete."
     ),
     ("collection", "documents"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "collection_ids": _list(TEXT, minItems=1, description="All collections if not given"),
             "vectors_only": {"type": "boolean", "description": "Leave the index of words as it is"},
@@ -441,7 +447,7 @@ EXPORT = _tool(
         " other, kb_import takes them in again. Some at a time; next says where to go on."
     ),
     ("document", "documents"),
-    input_schema=_object(
+    input_schema=_closed(
         {
             "collection_ids": _list(TEXT, minItems=1, description="All collections if not given"),
             "after": TEXT | {"description": "What next said"},
@@ -465,7 +471,7 @@ IMPORT = _tool(
     "kb_import",
     "Take in the documents of a file that kb_export's lines were written to, and index them.",
     ("collection", "documents"),
-    input_schema=_object(
+    input_schema=_closed(
         {"source": PATH | {"description": "A file below the folders that the configuration allows"}}, "source"
     ),
     output_schema=_object(

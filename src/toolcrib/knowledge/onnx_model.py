@@ -21,7 +21,7 @@ from toolcrib.search.vectors import Floats
 BATCH = 16
 TOKENS_MAX = 512
 READ_FOR_MARK = 65_536
-INSTALL = "pip install 'toolcrib[onnx]'"
+INSTALL = "`toolcrib extras add onnx`"
 POOLED = "sentence_embedding"
 """The output of exports that pool themselves."""
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable
+from toolcrib.core.errors import EmbedderUnavailable, InvalidArguments, KnowledgeUnavailable
 from toolcrib.core.knowledge import DocumentFilter, DocumentInfo, KnowledgeReader, KnowledgeStore, Passage, PassageSpan
 from toolcrib.knowledge.index import ATTEMPTS, Group, Index, IndexView, SegmentPart
 from toolcrib.knowledge.parse.parsed import to_utc
@@ -79,8 +80,9 @@ def _find_mixed(asked: PreparedQuery, k: int, masks: Masks, texts: Texts) -> Sea
         for rank, hit in enumerate(near.hits):
             place = (group.parts[hit.segment], hit.position)
             scored[place] = _joined(scored.get(place), hit, place, rank)
+    by_meaning = sum(not hit.lexical for hit in scored.values())
     best = sorted(scored.values(), key=lambda hit: (-hit.score, hit.segment, hit.position))[:k]
-    return replace(words, hits=best, total=max(words.total, len(best)), timings_ms=timings)
+    return replace(words, hits=best, total=words.total + by_meaning, timings_ms=timings)
 
 
 def _joined(known: Hit | None, hit: Hit, place: tuple[int, int], rank: int) -> Hit:
@@ -308,17 +310,60 @@ def read_filter(filters: Mapping[str, Any] | None) -> DocumentFilter:
     dates = given.get("date_range") or {}
     return DocumentFilter(
         types=tuple(given.get("document_types") or ()),
-        since=to_utc(dates.get("start")),
-        until=to_utc(dates.get("end")),
+        since=_read_date(dates, "start"),
+        until=_read_date(dates, "end"),
         metadata=dict(given.get("metadata") or {}),
     )
 
 
+def _read_date(dates: Mapping[str, Any], bound: str) -> str:
+    given = dates.get(bound)
+    moment = to_utc(given)
+    if given is not None and not moment:
+        raise InvalidArguments(
+            f"filters.date_range.{bound}: {str(given)[:60]!r} is no date.",
+            hint="Write 2026-01-31 or 2026-01-31T12:00:00Z.",
+        )
+    return moment
+
+
+SHOWS_PATHS: ContextVar[bool] = ContextVar("toolcrib-kb-paths", default=True)
+"""Whether whoever is answered may know where on this machine documents are: a caller from elsewhere may not."""
+ADDRESS_KEYS = ("source_url", "url")
+
+
 def source_url(document: DocumentInfo) -> str | None:
-    """Where the document is, as an address."""
-    if "://" in document.source:
+    """Where the document is, as an address: its own word, or whoever added it, counts more than where it was read."""
+    for key in ADDRESS_KEYS:
+        said = document.metadata.get(key)
+        if isinstance(said, str) and said.startswith(("https://", "http://")):
+            return said
+    if not document.source.startswith("/"):
         return document.source
-    return PurePosixPath(document.source).as_uri() if document.source.startswith("/") else document.source
+    return PurePosixPath(document.source).as_uri() if SHOWS_PATHS.get() else None
+
+
+def shown_source(document: DocumentInfo) -> str:
+    """What it was read from; of a file on this machine, callers from elsewhere are told the name alone."""
+    is_hidden = document.source.startswith("/") and not SHOWS_PATHS.get()
+    return PurePosixPath(document.source).name if is_hidden else document.source
+
+
+def exported_source(document: DocumentInfo) -> str:
+    """The same as a name that no other document has."""
+    shown = shown_source(document)
+    return shown if shown == document.source else f"{document.id}/{shown}"
+
+
+def page_mark(document: DocumentInfo) -> str:
+    """After which document the next page of a list begins."""
+    return document.source if shown_source(document) == document.source else document.id
+
+
+def documents_after(documents: Sequence[DocumentInfo], mark: str) -> list[DocumentInfo]:
+    """Those behind the one with that mark, of documents by source."""
+    named = next((each.source for each in documents if each.id == mark), mark)
+    return [each for each in documents if each.source > named]
 
 
 def citation(document: DocumentInfo) -> Json:
@@ -370,7 +415,7 @@ def reference(document: DocumentInfo, passage: Passage) -> str:
         parts.append(f"page {passage.place.page}")
     if passage.place.headings:
         parts.append(f"“{' › '.join(passage.place.headings)}”")
-    parts.append(source_url(document) or document.source)
+    parts.append(source_url(document) or shown_source(document))
     if document.licence:
         parts.append(f"licence {document.licence}")
     return ", ".join(parts)

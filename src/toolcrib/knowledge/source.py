@@ -74,8 +74,14 @@ class KnowledgeSource:
                 listener()
 
     async def answer(self, call: Request) -> Result:
-        """Run one."""
-        return await self._functions.answer(call)
+        """Run one; where documents lie on this machine is told to nobody else."""
+        from toolcrib.knowledge.retrieve import SHOWS_PATHS  # with numpy: only for those who call one
+
+        token = SHOWS_PATHS.set(call.caller.is_here)
+        try:
+            return await self._functions.answer(call)
+        finally:
+            SHOWS_PATHS.reset(token)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when a tool was taken away, or all are listed, or not any more."""

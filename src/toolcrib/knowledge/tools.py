@@ -15,7 +15,18 @@ from toolcrib.knowledge.fill import Filling
 from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.queued import Progress
-from toolcrib.knowledge.retrieve import Search, citation, performance, place, read_filter, reference, result
+from toolcrib.knowledge.retrieve import (
+    Search,
+    citation,
+    documents_after,
+    page_mark,
+    performance,
+    place,
+    read_filter,
+    reference,
+    result,
+    shown_source,
+)
 from toolcrib.knowledge.statements import plain
 from toolcrib.knowledge.survey import Adding
 from toolcrib.search.tokens import highlights
@@ -69,7 +80,8 @@ class KnowledgeTools:
     async def add(self, given: Arguments) -> Json:
         """Add files, folders and pages, or have that done later."""
         library, collection = await self._open(), given.get("collection_id", "default")
-        said = given.get("title", ""), given.get("license"), given.get("version"), given.get("metadata", {})
+        more = {"source_url": _address(given["source_url"])} if given.get("source_url") else {}
+        said = given.get("title", ""), given.get("license"), given.get("version"), given.get("metadata", {}) | more
         wanted = Adding(collection, *said, given.get("embedder", ""))
         if given.get("later"):
             return {"collection_id": collection, "waiting": await library.add_later(given["sources"], wanted)}
@@ -204,13 +216,13 @@ class KnowledgeTools:
         """The documents of a collection, some at a time."""
         library = await self._open()
         (collection,) = await _collections(library, [arguments["collection_id"]])
-        after, limit = arguments.get("after", ""), arguments.get("limit", 100)
+        limit = arguments.get("limit", 100)
         known = sorted(await library.store.documents(collection.id), key=lambda document: document.source)
-        left = [each for each in known if each.source > after]
+        left = documents_after(known, arguments.get("after", ""))
         shown = left[:limit]
         return {
             "documents": [_entry(document) for document in shown],
-            "next": shown[-1].source if len(left) > limit else None,
+            "next": page_mark(shown[-1]) if len(left) > limit else None,
         }
 
     async def resolve_citations(self, arguments: Arguments) -> Json:
@@ -240,6 +252,12 @@ class KnowledgeTools:
         )
         answered = await self._make_answerer().answer(library, search)
         return answered.to_json()
+
+
+def _address(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise InvalidArguments(f"source_url: {text[:60]!r} is no web address.", hint="It begins with https://.")
+    return text
 
 
 class ProgressTeller:
@@ -344,7 +362,7 @@ def _counts(collection: Collection, held: CollectionCounts) -> Json:
 def _entry(document: DocumentInfo) -> Json:
     return {
         "document_id": document.id,
-        "source": document.source,
+        "source": shown_source(document),
         "title": document.title,
         "type": document.type,
         "date": document.date or None,

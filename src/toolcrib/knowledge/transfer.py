@@ -25,6 +25,7 @@ from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fill import Arriving
 from toolcrib.knowledge.indexing import build_segment
+from toolcrib.knowledge.retrieve import documents_after, exported_source, page_mark
 from toolcrib.search.hybrid import Segment
 from toolcrib.search.vectors import Floats
 
@@ -62,7 +63,7 @@ async def export_part(store: DocumentStore, collections: Sequence[str], after: s
             return part
         documents = sorted(await store.documents(collection.id), key=lambda each: each.source)
         if collection.id == begun:
-            documents = [each for each in documents if each.source > last]
+            documents = documents_after(documents, last)
         else:
             part.lines.append(_encode(Line(collection=collection)))
         for document in documents:
@@ -70,10 +71,10 @@ async def export_part(store: DocumentStore, collections: Sequence[str], after: s
                 return part
             kept = await store.text(document.id)
             if kept is not None:
-                plain = replace(document, key=0)
+                plain = replace(document, key=0, source=exported_source(document))
                 part.lines.append(_encode(Line(document=plain, text=kept.text, outline=kept.outline)))
                 part.documents += 1
-                part.next = _encode([collection.id, document.source])
+                part.next = _encode([collection.id, page_mark(document)])
                 size += len(part.lines[-1])
     part.next = None
     return part

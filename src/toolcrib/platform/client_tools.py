@@ -19,12 +19,13 @@ from toolcrib.platform.gateway import Ask, Patience, gateway_urls, refused, send
 from toolcrib.platform.headers import ConversationTurn, channel_headers
 from toolcrib.platform.servers import McpServerConfig, server_url
 from toolcrib.platform.settings import PlatformSettings
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.http_link import HttpLink
 from toolcrib.sources.mcp.link import Link, LinkEvents
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.version import VERSION
 
 TIMEOUT_S = 30.0

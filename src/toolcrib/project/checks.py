@@ -12,6 +12,7 @@ from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
 from toolcrib.catalog.profile import dress
 from toolcrib.catalog.records import ServerShelf
+from toolcrib.catalog.standing import standing_of
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import Lock, Record
 from toolcrib.config.model import Config, ServerConfig
@@ -162,7 +163,7 @@ def check_server(shelf: ServerShelf, record: Record, elapsed_s: float) -> Iterat
     """How a server did when it was asked."""
     subject = f"server {shelf.config.name}"
     if record.status is DiscoveryStatus.FAILED:
-        yield HealthCheck("fail", subject, record.error, "" if "Try: " in record.error else _logs(shelf))
+        yield HealthCheck("fail", subject, record.error, _next_command(shelf))
         return
     tools = f"{len(record.tools)} tool{'s' if len(record.tools) != 1 else ''}"
     yield HealthCheck("ok", subject, f"{tools} in {elapsed_s:.1f} s, protocol {record.era}")
@@ -178,8 +179,9 @@ def check_server(shelf: ServerShelf, record: Record, elapsed_s: float) -> Iterat
         yield HealthCheck("warn", subject, problem)
 
 
-def _logs(shelf: ServerShelf) -> str:
-    return f"toolcrib servers logs {shelf.config.name}"
+def _next_command(shelf: ServerShelf) -> str:
+    step = standing_of(shelf).next
+    return step.command if step is not None else ""
 
 
 def check_catalog(crib: Crib) -> Iterator[HealthCheck]:
@@ -258,7 +260,7 @@ def _check_parsers() -> Iterator[HealthCheck]:
     missing = [kind for module, kind in PARSERS.items() if find_spec(module) is None]
     if missing:
         yield HealthCheck(
-            "ok", SUBJECT, f"{' and '.join(missing)} cannot be read", "pip install 'toolcrib[kb]' to read them."
+            "ok", SUBJECT, f"{' and '.join(missing)} cannot be read", "Run `toolcrib extras add kb` to read them."
         )
 
 

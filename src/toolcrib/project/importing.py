@@ -13,7 +13,7 @@ from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import add_server, remove_server, replace_server
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, client_of
 from toolcrib.config.foreign.formats import is_link, read_link
-from toolcrib.config.foreign.locations import CONFIG_NAME, Computer, Location, locations
+from toolcrib.config.foreign.locations import Computer, Location, locations
 from toolcrib.config.foreign.plan import ACTED_ON, FoundAt, ImportCandidate, ImportRecord, Sides, gather, plan, remember
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.jsonc import read_jsonc
@@ -25,6 +25,7 @@ from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
 from toolcrib.core.names import join_name
 from toolcrib.core.offers import Tool
+from toolcrib.core.places import CONFIG_NAME
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import ForeignSource, FoundHere, Origins, exists, read_source
 from toolcrib.stores.lockfile import write_config

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
-from toolcrib.config.foreign.locations import CONFIG_NAME
 from toolcrib.config.lock import Record, kept_answers
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
+from toolcrib.core.places import CONFIG_NAME
 from toolcrib.core.view import KeptAnswer
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import audit_place
@@ -145,6 +145,8 @@ class Project:
         async with self._turn:
             loaded = load(self.chosen, self.around, self.flags)
             changed = await self.crib.servers.apply(loaded.config.servers, loaded.config.security)
+            if loaded.config.native != self.config.native:
+                await self.crib.modules.follow(loaded.config.native)
             self.loaded = loaded
             self.windows.apply(loaded.config)
         return changed
@@ -187,12 +189,20 @@ class Project:
         path = self.home_of(name)
         await self.edit(path, lambda text: set_enabled(text, name, enabled, str(path)))
 
-    async def set_policy(self, pattern: str, policy: str) -> None:
-        """Say what may be called."""
+    async def set_policy(self, policy: str, *patterns: str) -> None:
+        """Say what may be called; for several tools the file is written once."""
         path = self.policy_file
+
+        def change(text: str) -> str:
+            for pattern in patterns:
+                text = set_policy(text, self._as_written(pattern, path), policy, str(path))
+            return text
+
+        await self.edit(path, change)
+
+    def _as_written(self, pattern: str, path: Path) -> str:
         server = self.config.servers.get(pattern)
-        written = pattern if server is None or server.origin == str(path) else f"{pattern}__*"
-        await self.edit(path, lambda text: set_policy(text, written, policy, str(path)))
+        return pattern if server is None or server.origin == str(path) else f"{pattern}__*"
 
     async def edit(self, path: Path, change: Edit) -> None:
         """Change a file and make the change count."""

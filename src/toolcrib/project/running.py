@@ -30,7 +30,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class FileWatch:
-    """Looks at the files a project is read from."""
+    """Looks at the files a project is read from, and at those of its native modules."""
 
     def __init__(self, project: Project, emit: Emit) -> None:
         self._project, self._emit = project, emit
@@ -45,6 +45,10 @@ class FileWatch:
             if self._stamp() != self._seen:
                 await asyncio.sleep(SETTLE_S)  # an editor may be in the middle of replacing the file
                 await self._reload()
+            modules = self._project.crib.modules
+            if await asyncio.to_thread(modules.has_changed):
+                await asyncio.sleep(SETTLE_S)
+                await modules.follow()
 
     async def _take_over_pins(self) -> None:
         """What ``toolcrib approve`` accepted in another process stands in the lock."""
@@ -90,7 +94,7 @@ def _stat(path: Path) -> tuple[str, int, int, int]:
 
 def _without_servers(config: Config) -> Config:
     """What only counts from the next start on."""
-    return replace(config, servers={}, security=SecurityConfig(), expose=ExposeConfig(), profiles={})
+    return replace(config, servers={}, native=(), security=SecurityConfig(), expose=ExposeConfig(), profiles={})
 
 
 async def assemble_configured(

@@ -273,6 +273,16 @@ def is_linear(pattern: str) -> bool:
     return _NOT_LINEAR.search(_HARMLESS.sub("", pattern)) is None
 
 
+_REPEATED_REPEAT = re.compile(r"\((?:[^()]|\([^()]*\))*[+*}][^()]*\)[+*{]")
+
+
+def is_unsafe_pattern(pattern: str) -> bool:
+    """Whether a matcher that backtracks, as most clients have one, may need for ever: it looks around, refers back, or
+    repeats what repeats itself."""
+    plain = _HARMLESS.sub("", pattern)
+    return _NOT_LINEAR.search(plain) is not None or _REPEATED_REPEAT.search(plain) is not None
+
+
 def _subschemas(keyword: str, value: Any) -> list[Node]:
     parts: Iterable[Any] = (value,)
     if keyword in _MAPS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -10,7 +11,7 @@ from toolcrib.core.names import TOOL_NAME_MAX, URI_MAX, is_tool_name
 from toolcrib.core.offers import NAMED_BY, OfferKind
 from toolcrib.core.skills import check_entry
 from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, nesting, refuse_oversize
-from toolcrib.schema.document import UnsafeSchema
+from toolcrib.schema.document import UnsafeSchema, is_unsafe_pattern
 from toolcrib.schema.text import SUSPECT, clean_text, printable, unseen_characters
 
 __all__ = ["MAX_TEXT_BYTES", "clean_text", "printable", "sanitise_other", "sanitise_tool"]
@@ -44,6 +45,7 @@ def sanitise_tool(shown: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str
     if _may_need_cleaning(name, repaired):
         _check_keys(name, repaired)
         repaired = _with_changes(repaired, _cleaned(repaired, notes))
+    repaired = _with_changes(repaired, _harmless_schemas(repaired, notes))
     return _with_changes(repaired, _cut(repaired, notes)), notes
 
 
@@ -197,6 +199,92 @@ def _clean(value: Any, place: str, notes: list[str]) -> Any:
     if isinstance(value, list):
         return [_clean(part, f"{place}[{index}]", notes) for index, part in enumerate(value)]
     return value
+
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DROPPED_WHOLE = frozenset({"not", "if", "then", "else", "oneOf", "contains", "const", "enum"})
+"""Keywords that would mean something else without a part of them."""
+_UNSAFE = "toolcrib does not check this pattern, and you should not either: it may take a matcher for ever."
+
+
+def _harmless_schemas(shown: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The schemas without references that a reader would have to fetch, and with a word on each unsafe pattern."""
+    changes = {}
+    for part in _SCHEMAS:
+        schema = shown.get(part)
+        if not isinstance(schema, Mapping):
+            continue
+        encoded = msgspec.json.encode(schema)
+        if b"ref" in encoded.lower() or b'"pattern' in encoded:
+            walk = _SchemaWalk(_identifiers(schema))
+            harmless = walk.rewrite(schema)
+            if walk.taken or walk.unsafe:
+                changes[part] = harmless
+                notes.extend(f"{part}: took out the reference to {one[:80]!r}" for one in sorted(walk.taken))
+                notes.extend(f"{part}: the pattern {one[:80]!r} is not checked" for one in sorted(walk.unsafe))
+    return changes
+
+
+def _identifiers(schema: Any) -> set[str]:
+    """Every address that a part of the schema goes by, whichever of the others it is relative to."""
+    found, pending = {""}, [schema]
+    while pending:
+        whole = pending.pop()
+        if isinstance(whole, Mapping):
+            names = [whole[key] for key in ("$id", "id") if isinstance(whole.get(key), str)]
+            found |= {joined for name in names for base in tuple(found)[:20] if (joined := _joined(base, name))}
+            pending.extend(whole.values())
+        elif isinstance(whole, list):
+            pending.extend(whole)
+    return found
+
+
+def _joined(base: str, url: str) -> str:
+    try:
+        return urljoin(base, url).partition("#")[0]
+    except ValueError:
+        return ""
+
+
+class _SchemaWalk:
+    """Rewrites a schema; notes which references it took out, and which patterns it warned of."""
+
+    def __init__(self, identifiers: set[str]) -> None:
+        self._identifiers = identifiers
+        self.taken: set[str] = set()
+        self.unsafe: set[str] = set()
+
+    def rewrite(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.rewrite(part) for part in value]
+        return self._rewrite_object(value) if isinstance(value, Mapping) else value
+
+    def _rewrite_object(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in node.items():
+            if key in _REFERENCES and isinstance(value, str):
+                if self._is_remote(value):
+                    self.taken.add(value)
+                else:
+                    made[key] = value
+                continue
+            before = len(self.taken)
+            part = self.rewrite(value)
+            if len(self.taken) == before or key not in _DROPPED_WHOLE:
+                made[key] = part
+        patterns = [pattern for pattern in _patterns(node) if is_unsafe_pattern(pattern)]
+        self.unsafe.update(patterns)
+        return {**made, "$comment": _UNSAFE} if patterns else made
+
+    def _is_remote(self, reference: str) -> bool:
+        url = reference.partition("#")[0]
+        return bool(url) and not any(_joined(base, url) in self._identifiers for base in self._identifiers)
+
+
+def _patterns(node: Mapping[str, Any]) -> list[str]:
+    names = node.get("patternProperties")
+    found = [node.get("pattern"), *(names if isinstance(names, Mapping) else ())]
+    return [pattern for pattern in found if isinstance(pattern, str)]
 
 
 def _cut(shown: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:

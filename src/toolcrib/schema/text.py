@@ -6,6 +6,8 @@ terminal. Emoji sequences, and the joiners that Arabic and Indic scripts are wri
 
 import re
 
+from toolcrib.core.patterns import lazy_pattern
+
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 _FORMAT = (
     r"\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
@@ -35,7 +37,7 @@ _NEWLINE = rf"\r\n|\r|[{_SEPARATORS}]"
 _UNSEEN = rf"[{_CONTROL}{_FORMAT}{_FILLERS}{_UNASSIGNABLE}]"
 
 SUSPECT = re.compile(rf"[{_CONTROL}{_FORMAT}{_FILLERS}{_UNASSIGNABLE}{_SEPARATORS}]")
-_CLEAN = re.compile(rf"(?P<kept>{_KEPT})|(?P<newline>{_NEWLINE})|{_TERMINAL}|(?P<unseen>{_UNSEEN})")
+_CLEAN = lazy_pattern(rf"(?P<kept>{_KEPT})|(?P<newline>{_NEWLINE})|{_TERMINAL}|(?P<unseen>{_UNSEEN})")
 
 
 def clean_text(text: str) -> str:

@@ -108,6 +108,7 @@ def fuse(lexical: Floats, vector: Floats, weight: float) -> Floats:
 DOCUMENT_FIELDS = {"title": FieldWeight(2.0, 0.5), "headings": FieldWeight(1.5, 0.5), "text": FieldWeight(1.0, 0.75)}
 LOOKED_INTO = 100  # candidates whose text is read for quoted phrases
 BLOCK = 64  # scores of which only the highest is looked at, to find what is not worth a look
+LEAST = np.float32(1e-9)  # a lower score is none
 LOOKED_AT = 10  # rows compared exactly for each candidate
 
 
@@ -133,7 +134,8 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchHits:
-    """The best entries; ``total`` counts all that share a word with the query (or, by meaning alone, all there are)."""
+    """The best entries; ``total`` counts all that share a word with the query or are among the nearest in meaning,
+    however few were wanted (by meaning alone: all there are)."""
 
     hits: list[Hit]
     processed_query: str
@@ -247,11 +249,12 @@ class Searcher:
         if texts is not None and asked.phrases:
             scores = self._with_phrases(asked, candidates, scores, texts)
         hits = self._hits(candidates, scores, k)
-        total = int(np.count_nonzero(lexical)) if mode != "vector" else len(self)
+        by_meaning = int(np.count_nonzero((candidates.lexical == 0) & (scores >= LEAST)))
+        total = int(np.count_nonzero(lexical)) + by_meaning if mode != "vector" else len(self)
         timings = _milliseconds(lexical=words_done - started, vector=meaning_done - words_done)
         timings |= _milliseconds(total=time.perf_counter() - started)
         rarity = {term: found.idf for term, found in terms.items()}
-        return SearchHits(hits, " ".join(terms), max(total, len(hits)), timings, rarity)
+        return SearchHits(hits, " ".join(terms), total, timings, rarity)
 
     def _by_words(self, terms: Iterable[Term], allowed: Sequence[Mask | None]) -> Floats:
         scores = self._lexical.score(terms)
@@ -332,7 +335,7 @@ def _local_meaning(parts: Sequence[Parted]) -> VectorsHere | None:
 
 def best(scores: Floats, k: int) -> Positions:
     """The positions of the ``k`` highest scores above zero, highest first, equal ones in order."""
-    chosen = np.flatnonzero(scores >= max(_bar(scores, k), np.float32(1e-9)))
+    chosen = np.flatnonzero(scores >= max(_bar(scores, k), LEAST))
     order = np.argsort(-scores[chosen], kind="stable")
     result: Positions = chosen[order[:k]]
     return result

@@ -6,6 +6,7 @@ Requests come in as :class:`HttpRequest` and :class:`Exchange`, whether our own 
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -16,20 +17,25 @@ from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, METRICS, Caller
 from toolcrib.core.audit import AuditStatus
 from toolcrib.core.clocks import elapsed
-from toolcrib.core.events import Emit, Event
+from toolcrib.core.events import Emit, Event, Stay
 from toolcrib.crib.bulletin import Bulletin, follow
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.replicas import Fleet
 from toolcrib.project.project import Project
 from toolcrib.project.running import projects_beside
 from toolcrib.project.sessions import AgentSessions
-from toolcrib.server.identity.authentication import Authentication
+from toolcrib.server.identity.authentication import Authentication, is_endpoint
+from toolcrib.server.identity.oauth import ResourceIdentity
 from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
 from toolcrib.server.identity.sign_in import PageAddress, host_of
+from toolcrib.server.joins import Joins
+from toolcrib.server.mcp.addresses import PATH as MCP_PATH
 from toolcrib.server.mcp.addresses import SERVER_PATH as SERVERS_PATH
 from toolcrib.server.mcp.addresses import Addresses, ServerDoors, is_mcp
 from toolcrib.server.mcp.roaming import Roaming
 from toolcrib.server.mcp.service import ServerIdentity
+from toolcrib.server.oauth import OPEN_PATHS as OAUTH_PATHS
+from toolcrib.server.oauth import OAuthEndpoints, is_oauth
 from toolcrib.server.rest.about import ROOT
 from toolcrib.server.rest.api import rest_routes
 from toolcrib.server.rest.state import AGENT_ROUTES, AGENTS_ROOT
@@ -37,6 +43,7 @@ from toolcrib.server.router import Entering, Router
 from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.site import WebPages
 from toolcrib.transports.http.guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
+from toolcrib.transports.http.message import Refusal
 from toolcrib.transports.http.server import Exchange, GuardPolicy, Handler, HttpRequest, answer_not_found, error_body
 from toolcrib.version import VERSION
 
@@ -66,6 +73,10 @@ class ServerSettings:
     """What MCP clients are shown; empty for everything."""
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
+    is_background: bool = False
+    """Whether it was started for clients over stdio, not by a person who wants to serve."""
+    log: str = ""
+    """Where the log goes, if to a file of ours."""
 
 
 class ServerApp:
@@ -82,6 +93,8 @@ class ServerApp:
         self.routes: dict[str, Handler] = {}
         """Handlers by exact path; all other paths are for :meth:`handle`."""
         self._routers: dict[str, Router] = {}
+        self.joins: Joins | None = None
+        """The clients that joined over stdio."""
         self._sessions: AgentSessions | None = None
         """Of agents, in this project and others of its user; a Crib that a program made has no such project."""
 
@@ -98,17 +111,27 @@ class ServerApp:
             self._sessions = AgentSessions(
                 projects_beside(project),
                 self._emit,
-                lambda: [*self._profiles.stays(), *self._by_server.stays()],
+                self.stays,
                 replica=fleet.replica if fleet is not None else "",
             )
         return self
 
-    def publish(self, address: PageAddress, url: str) -> None:
-        """Begin to answer REST and the page, which tell people and programs that MCP is at ``url``."""
+    def stays(self) -> list[Stay]:
+        """The MCP clients that are here, by whichever door."""
+        joined = self.joins.stays() if self.joins is not None else []
+        return [*joined, *self._profiles.stays(), *self._by_server.stays()]
+
+    def publish(self, address: PageAddress, url: str, base: str) -> None:
+        """Begin to answer REST and the page, which tell people and programs that MCP is at ``url``; ``base`` is where
+        clients from elsewhere find this server."""
         auth, config = self.auth, self.project.config
         auth.sign_ins.open(address)
+        if auth.resource is not None:
+            auth.resource.base = base
         if self._sessions is not None:
             self._sessions.start()
+        if self.project.crib.sign_ins is not None:
+            self.project.crib.sign_ins.serve_at(url.removesuffix(MCP_PATH), config.public_url)
         served = ServedProject(
             project=self.project,
             sign_ins=auth.sign_ins,
@@ -119,6 +142,7 @@ class ServerApp:
             tokens=auth.tokens,
             bulletin=self._bulletin,
             sessions=self._sessions,
+            oauth=auth.oauth,
         )
         usual = auth.caller if auth.identify is None else None
         entering = Entering(auth.sign_ins, auth.by_token, usual)
@@ -127,13 +151,16 @@ class ServerApp:
             "agents": Router(AGENT_ROUTES, entering, self._emit, served=served),
             "web": WebPages(served, Entering(auth.sign_ins, auth.by_token), self._emit),
         }
+        if auth.resource is not None:
+            audit = self.project.crib.audit
+            self._routers["oauth"] = OAuthEndpoints(auth.resource, auth.oauth, audit, self._emit, elapsed)
 
     def handle(self, request: HttpRequest, exchange: Exchange) -> None:
         """Take a request whose path is not in ``routes``."""
         if is_mcp(request.path) or is_one_server(request):
             (self._profiles if is_mcp(request.path) else self._by_server).handle(request, exchange)
             return
-        router = self._routers.get("rest" if is_rest(request) else "agents" if is_gateway(request) else "web")
+        router = self._routers.get(_router_of(request))
         (router.handle if router is not None else answer_not_found)(request, exchange)
 
     async def close(self, stop_listening: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -154,6 +181,13 @@ class ServerApp:
             await self._roaming.close()
         if self._sessions is not None:
             await self._sessions.close()
+
+
+def _router_of(request: HttpRequest) -> str:
+    """Who answers a request that is not MCP."""
+    if is_oauth(request.path):
+        return "oauth"
+    return "rest" if is_rest(request) else "agents" if is_gateway(request) else "web"
 
 
 def is_rest(request: HttpRequest) -> bool:
@@ -196,9 +230,38 @@ def guard_policy(config: Config, auth: Authentication, settings: ServerSettings,
         allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in (*settings.allow_hosts, *public, *own)},
         allowed_origins=LOOPBACK_ORIGINS | origins,
         identify=auth.identify,
-        open_paths=OPEN_PATHS | {PROOF_PATH},
+        open_paths=OPEN_PATHS | {PROOF_PATH} | (OAUTH_PATHS if auth.oauth is not None else frozenset()),
         asks_itself=asks_itself,
+        admit=None if auth.resource is None else TokenAdmission(auth.resource),
+        challenge=None if auth.resource is None else partial(_challenge, auth.resource),
     )
+
+
+def _challenge(resource: ResourceIdentity, request: HttpRequest) -> bytes:
+    error = "" if request.header(b"authorization") is None else "invalid_token"
+    return resource.challenge(request.path.decode("latin-1"), error)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAdmission:
+    """Keeps tokens to the address they are for, and has clients without any scope ask for one."""
+
+    resource: ResourceIdentity
+
+    def __call__(self, request: HttpRequest, identity: object) -> Refusal | None:
+        """Why somebody with a valid token may not come in."""
+        if not isinstance(identity, Caller):
+            return None
+        path = request.path.decode("latin-1")
+        if identity.audience and identity.audience != self.resource.address_of(path):
+            return self._refusal(401, "HTTP_UNAUTHORIZED", "This token is for another address.", "invalid_token", path)
+        if identity.grants.level is None and is_endpoint(path):
+            words = "This token grants no level: ask for a scope such as toolcrib:level:read_only."
+            return self._refusal(403, "HTTP_FORBIDDEN", words, "insufficient_scope", path)
+        return None
+
+    def _refusal(self, status: int, code: str, words: str, error: str, path: str) -> Refusal:
+        return Refusal(status, code, words, ((b"www-authenticate", self.resource.challenge(path, error)),))
 
 
 def _any_port(name: str) -> str:

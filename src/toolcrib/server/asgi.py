@@ -166,7 +166,7 @@ class AsgiApp:
         seen = f"{scope.get('scheme', 'http')}://{(request.header(b'host') or b'').decode('latin-1')}{root}"
         has_path = self._public_url.count("/") > 2
         base = (self._public_url if has_path else self._public_url + root) if self._public_url else seen
-        app.publish((PublicAddress if self._public_url else MountedAddress)(base), base + MCP_PATH)
+        app.publish((PublicAddress if self._public_url else MountedAddress)(base), base + MCP_PATH, base)
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         app = await self._open()

@@ -18,7 +18,16 @@ from toolcrib.server.identity.sign_in import (
     check_word,
     refuse_strangers,
 )
-from toolcrib.server.visit import FORM, PageRequest, ServedProject, content_type, read_fields, read_segments
+from toolcrib.server.visit import (
+    FILES,
+    FORM,
+    PageRequest,
+    ServedProject,
+    content_type,
+    read_fields,
+    read_files,
+    read_segments,
+)
 from toolcrib.transports.http.server import Exchange, HttpRequest
 
 Respond = Callable[[PageRequest], Awaitable[HttpAnswer | None]]
@@ -186,6 +195,8 @@ def _word(request: HttpRequest) -> str:
     header = request.header(CSRF_HEADER)
     if header is not None:
         return header.decode("latin-1")
+    if content_type(request) == FILES:
+        return read_files(request)[0].get(CSRF_FIELD, "")
     return read_fields(request.body).get(CSRF_FIELD, "") if content_type(request) == FORM else ""
 
 

@@ -25,9 +25,10 @@ from toolcrib.server.identity.owner_token import FoundToken, is_loopback, kept_t
 from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
 from toolcrib.server.identity.run_proof import RunProof
 from toolcrib.server.identity.sign_in import OwnNames, PageAddress, PublicAddress
+from toolcrib.server.joins import Joins, JoinTerms
 from toolcrib.server.mcp.addresses import PATH as MCP_PATH
 from toolcrib.stores.paths import state_directory
-from toolcrib.stores.run_files import OwnRunFile, RunFiles
+from toolcrib.stores.run_files import OwnRunFile, RunFiles, RunOffer
 from toolcrib.transports.http.server import HttpServer
 from toolcrib.version import VERSION
 
@@ -45,7 +46,7 @@ def drain_s(config: Config, sign: int, *, has_fleet: bool) -> float:
     return AMONG_OTHERS_S if has_fleet else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Serving:
     """What serves right now."""
 
@@ -57,6 +58,8 @@ class Serving:
     app: ServerApp
     server: HttpServer
     emit: Emit
+    is_followed: bool = False
+    """Whether another toolcrib takes over when this one ends."""
 
     @property
     def crib(self) -> Crib:
@@ -67,6 +70,12 @@ class Serving:
     def loaded(self) -> Loaded:
         """What it is made from."""
         return self.project.loaded
+
+    @property
+    def joins(self) -> Joins:
+        """The clients that joined over stdio."""
+        assert self.app.joins is not None
+        return self.app.joins
 
     @property
     def token(self) -> FoundToken | None:
@@ -144,12 +153,14 @@ async def serve_project(
     proof = RunProof(OWNER, time.monotonic)
     auth = auth.admit_proven(proof)
     async with auth.kept_fresh(emit), _listening(project, auth, settings, emit, bulletin, proof) as serving:
-        run = _announce(project, serving.server.local_url, proof, emit)
+        joins = serving.app.joins = Joins(project, JoinTerms(settings.is_agent, settings.profile), emit)
+        run = await _announce(serving, settings, proof)
         try:
             yield serving
         finally:
             if run is not None:
                 run.remove()
+            await joins.close(is_followed=serving.is_followed)
 
 
 @asynccontextmanager
@@ -170,20 +181,36 @@ async def _listening(
     try:
         await server.start(config.host, config.port)
         url = mcp_url(server)
-        app.publish(page_address(config, server, project.around.env), url)
+        base = config.public_url or url.removesuffix(MCP_PATH)
+        app.publish(page_address(config, server, project.around.env), url, base)
         project.crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": url}))
         yield Serving(project, url, auth.sign_ins.make_link(), app, server, emit)
     finally:
         await app.close(lambda: server.close(CLOSE_S))
 
 
-def _announce(project: Project, url: str, proof: RunProof, emit: Emit) -> OwnRunFile | None:
+async def _announce(serving: Serving, settings: ServerSettings, proof: RunProof) -> OwnRunFile | None:
     """Write the run file; where that cannot be done, other commands need ``--url``, and all else works."""
+    project, loaded, joins = serving.project, serving.loaded, serving.joins
+    runs = RunFiles(project.around.env)
     try:
-        run = RunFiles(project.around.env).write(url, project.file.resolve(), VERSION)
-    except ConfigError as error:
-        emit(Event("run.file.failed", "warning", {"error": str(error)}))
+        place = runs.new_socket()
+        await joins.open(place)
+        offered = RunOffer(
+            serving.server.local_url,
+            project.file.resolve(),
+            VERSION,
+            user=str(loaded.user or ""),
+            is_chosen=loaded.is_chosen,
+            socket=str(place),
+            is_background=settings.is_background,
+            log=settings.log,
+        )
+        run = runs.write(offered)
+    except (ConfigError, OSError) as error:
+        serving.emit(Event("run.file.failed", "warning", {"error": str(error)}))
         return None
+    joins.secret = run.entry.secret
     proof.open(run.entry)
     return run
 

@@ -16,6 +16,7 @@ from toolcrib.crib.bulletin import Bulletin
 from toolcrib.project.project import Project
 from toolcrib.project.sessions import AgentSessions
 from toolcrib.server.answers import HttpAnswer, HttpProblem, forbidden, unfit, with_pauses
+from toolcrib.server.identity.oauth import BuiltinAuthorizationServer
 from toolcrib.server.identity.sign_in import SignedIn, SignIns
 from toolcrib.server.views.caller import CallerView
 from toolcrib.stores.access_tokens import TokenBook
@@ -24,6 +25,8 @@ from toolcrib.transports.http.server import Exchange, HttpRequest
 MOST_FIELDS = 1_000
 NOT_CONFIRMED = "HTTP_NOT_CONFIRMED"
 FORM = b"application/x-www-form-urlencoded"
+FILES = b"multipart/form-data"
+MOST_FILES = 50
 EVENT_STREAM = b"text/event-stream"
 STILL_HERE = b": still here\n\n"
 
@@ -50,9 +53,19 @@ class ServedProject:
     """The news, for those who look on."""
     sessions: AgentSessions | None = None
     """Who works here and in other projects; without it there are no addresses for that."""
+    oauth: BuiltinAuthorizationServer | None = None
+    """Gives tokens to clients that people let in; ``None`` where it is switched off."""
     pause_s: float = 15.0
     """After so long without news a line is sent all the same: whoever is in between keeps the connection open, and it
     is looked whether the client may still hear of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file that came with a form."""
+
+    name: str
+    content: bytes
 
 
 @dataclass(slots=True)
@@ -132,6 +145,13 @@ class PageRequest:
             raise HttpProblem(415, "HTTP_NOT_A_FORM", "Send a form.")
         return read_fields(self.request.body)
 
+    def files(self) -> tuple[dict[str, str], list[UploadedFile]]:
+        """The fields of a form that carries files, and the files in it that have a name."""
+        if content_type(self.request) != FILES:
+            raise HttpProblem(415, "HTTP_NOT_A_FORM", "Send a form with files.")
+        fields, files = read_files(self.request)
+        return fields, files
+
     def number(self, name: str, default: int, most: int) -> int:
         """A whole number from the query, from 0 to ``most``."""
         given = self.query.get(name)
@@ -187,6 +207,25 @@ async def stream_news(
         if exchange.streaming:
             exchange.end()
     return None
+
+
+def read_files(request: HttpRequest) -> tuple[dict[str, str], list[UploadedFile]]:
+    """What a form with files consists of: its fields, and the files that have a name."""
+    from email import message_from_bytes, policy  # late: few ever send files, and it takes long to load
+
+    head = b"content-type: " + (request.header(b"content-type") or b"") + b"\r\n\r\n"
+    message = message_from_bytes(head + request.body, policy=policy.HTTP)
+    fields: dict[str, str] = {}
+    files: list[UploadedFile] = []
+    for part in message.iter_parts() if message.is_multipart() else ():
+        name, file = str(part.get_param("name", "", "content-disposition")), part.get_filename()
+        content = part.get_payload(decode=True)
+        body = content if isinstance(content, bytes) else b""
+        if file:
+            files.append(UploadedFile(file[:300], body))
+        elif file is None and name:
+            fields[name] = body.decode(errors="replace")
+    return fields, files[:MOST_FILES]
 
 
 def content_type(request: HttpRequest) -> bytes:

@@ -5,7 +5,6 @@ Whatever cannot be read for certain lets nobody in: damaged text, a field of a l
 
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from toolcrib.core.errors import CallerError, ConfigError, remedy_of
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.stores.files import (
     Stamp,
+    check_private,
     discard_leftovers,
     locked,
     make_directory,
@@ -38,7 +38,8 @@ _NOBODY = "0" * 64
 EARLY_S = 86_400.0
 """By how much a clock may be behind the one a token was made by. Further behind, nobody knows when it ends."""
 
-TokenKind = Literal["token", "agent"]
+TokenKind = Literal["token", "agent", "person"]
+"""Whether a program holds it, an agent, or a person, who signs in with it."""
 TokenState = Literal["active", "expired", "revoked"]
 
 
@@ -233,7 +234,6 @@ def find_named(kept: Iterable[AccessToken], wanted: str) -> AccessToken:
 TOKENS_NAME = "tokens.json"
 NOTE_NAME = "tokens-are-asked-for"
 NOTE = "toolcrib asks for tokens, because one was made. To end that, run `toolcrib tokens reset`.\n"
-_OTHERS_MAY_WRITE = 0o022
 _UNSEEN: Stamp = (-1,) * 3
 
 
@@ -261,7 +261,7 @@ class TokenFile:
         text = read_text(self.path)
         if text is None:
             return self._none("gone")
-        _check_owner(self.path)
+        check_private(self.path, "tokens")
         try:
             kept = msgspec.json.decode(text, type=_Kept).tokens
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -373,22 +373,6 @@ def _make_private(path: Path) -> None:
         raise ConfigError(
             f"Tokens cannot be kept: {error.strerror}.", where=str(path), hint=remedy_of(error)
         ) from error
-
-
-def _check_owner(path: Path) -> None:
-    """Refuse a token file that other users can write: they could let anyone in."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise ConfigError(
-            f"The tokens cannot be read: {error.strerror}.", where=str(path), hint=remedy_of(error)
-        ) from error
-    if status.st_uid not in (0, os.geteuid()) or status.st_mode & _OTHERS_MAY_WRITE:
-        raise ConfigError(
-            "Others may write the file of tokens, so it is not used.",
-            where=str(path),
-            hint=f"Look at what is in it, then run `chmod 600 {path}`.",
-        )
 
 
 def _damaged(path: Path, reason: str) -> ConfigError:

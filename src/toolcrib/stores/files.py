@@ -7,7 +7,6 @@ is forced to the disk too, without which the step itself can be lost in a power 
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -159,7 +158,7 @@ def discard_leftovers(path: Path) -> None:
 @contextmanager
 def _drafted(path: Path, target: Path, mode: int, keep: int) -> Iterator[int]:
     """A file beside the one that is wanted, which takes its place at the end, if there is a good one."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_TEMPORARY}")
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}{_TEMPORARY}")
     with _named(path):
         make_directory(target.parent)
         if not target.exists():
@@ -264,3 +263,22 @@ def _wait_for(descriptor: int, target: Path, deadline: float) -> None:
 def _cannot(verb: str, path: Path, error: OSError, state: str = "") -> ConfigError:
     hint = f"{state} {remedy_of(error)}".strip()
     return ConfigError(f"The file cannot be {verb}: {error.strerror}.", where=str(path), hint=hint)
+
+
+_OTHERS_MAY_WRITE = 0o022
+
+
+def check_private(path: Path, what: str) -> None:
+    """Refuse a file that other users can write where it says who is let in."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ConfigError(
+            f"The {what} cannot be read: {error.strerror}.", where=str(path), hint=remedy_of(error)
+        ) from error
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & _OTHERS_MAY_WRITE:
+        raise ConfigError(
+            f"Others may write the file of {what}, so it is not used.",
+            where=str(path),
+            hint=f"Look at what is in it, then run `chmod 600 {path}`.",
+        )

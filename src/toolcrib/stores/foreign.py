@@ -68,7 +68,7 @@ def _recall(path: Path, kind: type[T], damage: str, hint: str) -> T:
         raise ConfigError(damage, where=str(path), hint=hint) from None
 
 
-YAML_INSTALL = "Install it with: pip install 'toolcrib[yaml]'"
+YAML_INSTALL = "Run `toolcrib extras add yaml`."
 
 
 def read_document(text: str, where: str) -> PlacedValues:

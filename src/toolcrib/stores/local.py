@@ -16,6 +16,8 @@ from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook, token_file
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
+from toolcrib.stores.connections import ConnectionBook, connection_file
+from toolcrib.stores.credentials import CredentialStore, credentials_file
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.stores.paths import Environment, results_path, state_directory
@@ -54,6 +56,14 @@ class Backend:
     def tokens(self, now: Callable[[], float]) -> TokenBook:
         """The tokens that were given to others."""
         return token_file(self.around.env, now)
+
+    def credentials(self) -> CredentialStore:
+        """What is needed to call servers for people, sealed."""
+        return credentials_file(self.around.env)
+
+    def connections(self, now: Callable[[], float]) -> ConnectionBook:
+        """What the built-in authorization server keeps."""
+        return connection_file(self.around.env, now)
 
     def audit(self) -> AuditPlace:
         """The audit log, whether it is switched on or not."""

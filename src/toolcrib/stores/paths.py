@@ -1,14 +1,26 @@
 """Where toolcrib runs, and where configuration lives: one file per user, one per project, the lock beside it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from toolcrib.config.foreign.locations import CONFIG_NAME, LOCK_NAME, OTHER_PROGRAMS
 from toolcrib.config.model import Config
 from toolcrib.config.references import resolve
 from toolcrib.core.network import PROXY_LOOPBACK
+from toolcrib.core.places import LOCK_NAME, own_directory, project_candidates, state_directory, user_config_path
+
+__all__ = [
+    "NEW_FILE",
+    "Environment",
+    "find_project",
+    "for_network",
+    "lock_path",
+    "results_path",
+    "state_directory",
+    "user_config_path",
+    "witness_directory",
+]
 
 NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
 """How a toolcrib.toml begins that a command creates."""
@@ -43,26 +55,14 @@ def for_network(around: Environment, config: Config) -> Environment:
     return replace(around, env={**around.env, **said}) if said else around
 
 
-def _base(env: Mapping[str, str], variable: str, default: str) -> Path:
-    """Our own directory in one of those that XDG names; a relative one does not count."""
-    configured = Path(env.get(variable, ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / default
-    return base / "toolcrib"
-
-
-def user_config_path(env: Mapping[str, str]) -> Path:
-    """The user's own file, whether it exists or not."""
-    return _base(env, "XDG_CONFIG_HOME", ".config") / CONFIG_NAME
-
-
 def results_path(env: Mapping[str, str]) -> Path:
     """Where large results are put aside."""
-    return _base(env, "XDG_CACHE_HOME", ".cache") / "results"
+    return own_directory(env, "XDG_CACHE_HOME", ".cache") / "results"
 
 
-def state_directory(env: Mapping[str, str]) -> Path:
-    """Where this user's tokens and logs are kept."""
-    return _base(env, "XDG_STATE_HOME", ".local/state")
+def upload_directory(env: Mapping[str, str]) -> Path:
+    """Where documents are kept that somebody uploaded on the page."""
+    return state_directory(env) / "uploads"
 
 
 def witness_directory(env: Mapping[str, str]) -> Path:
@@ -77,14 +77,9 @@ def find_project(start: Path) -> Path | None:
 
     A pipe or a device is found too, so that whoever reads it says what is wrong instead of going on without.
     """
-    return next((path for path in _candidates(start.absolute()) if path.exists() and not path.is_dir()), None)
+    return next((path for path in project_candidates(start.absolute()) if path.exists() and not path.is_dir()), None)
 
 
 def lock_path(config: Path) -> Path:
     """The lock that belongs to a configuration file."""
     return config.with_name(LOCK_NAME)
-
-
-def _candidates(start: Path) -> Iterator[Path]:
-    yield from (directory / CONFIG_NAME for directory in (start, *start.parents))
-    yield from (start / name for name in OTHER_PROGRAMS)

@@ -8,21 +8,23 @@ code of a fresh number with it, and of the address, so that an answer fetched el
 import errno
 import hashlib
 import hmac
+import json
 import os
-import secrets
 import stat
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from toolcrib.core.errors import ConfigError, remedy_of
+from toolcrib.core.places import state_directory
 from toolcrib.stores.files import write_all
-from toolcrib.stores.paths import state_directory
 
 SUFFIX = ".json"
+SOCKET_PATH_MAX = 100
+"""The address of a Unix socket has room for 104 bytes on some systems."""
 BYTES_MAX = 64 * 1024
 _STRANGE = frozenset({errno.ENOENT, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
 """Said of a file that is gone, that somebody else wrote, or that is none."""
@@ -30,7 +32,27 @@ _STRANGE = frozenset({errno.ENOENT, errno.ELOOP, errno.EACCES, errno.EPERM, errn
 Side = Literal["server", "client"]
 
 
-class RunFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunOffer(NamedTuple):
+    """What a process serves, as others have to know it to find the right one."""
+
+    url: str
+    """Where it serves, without a path."""
+    config: Path
+    """The file the project is read from."""
+    version: str
+    user: str = ""
+    """The user's own file, which counts as well."""
+    is_chosen: bool = False
+    """Whether the project's file was named, so that of the user's only the rules count."""
+    socket: str = ""
+    """Where ``toolcrib stdio`` joins; empty if it cannot."""
+    is_background: bool = False
+    """Whether it was started for clients that came over stdio, and ends some time after them."""
+    log: str = ""
+    """Where its log is written, if to a file of ours."""
+
+
+class RunFile(NamedTuple):
     """One serving process."""
 
     url: str
@@ -46,6 +68,13 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Which boot of which machine, and which process namespace, the process id counts in."""
     secret: str
     version: str
+    started: float = 0.0
+    """When it began to serve, by the wall clock."""
+    user: str = ""
+    is_chosen: bool = False
+    socket: str = ""
+    is_background: bool = False
+    log: str = ""
 
     def code(self, side: Side, number: str) -> str:
         """What only a reader of this file can make of ``number``; each side has a code of its own."""
@@ -59,7 +88,13 @@ def make_code(secret: str, url: str, side: Side, number: str) -> str:
 
 def new_number() -> str:
     """A fresh random nonce."""
-    return secrets.token_hex(32)
+    return os.urandom(32).hex()
+
+
+def digest(secret: str, name: str, value: str) -> str:
+    """What shows two holders of the secret that a variable has the same value for both, and nothing else of it."""
+    said = f"{name}={value}".encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(said, key=secret.encode()[:64], digest_size=16).hexdigest()
 
 
 class RunFiles:
@@ -70,22 +105,28 @@ class RunFiles:
         self.directory = state_directory(env) / "run"
         self._system = system or this_system
 
-    def write(self, url: str, config: Path, version: str) -> "OwnRunFile":
-        """Say that this process serves the project of ``config`` at ``url``, until the result is removed."""
+    def write(self, offered: RunOffer) -> "OwnRunFile":
+        """Say that this process serves a project, until the result is removed."""
         entry = RunFile(
-            url=url,
-            directory=str(config.parent),
-            config=str(config),
+            url=offered.url,
+            directory=str(offered.config.parent),
+            config=str(offered.config),
             pid=os.getpid(),
             began=process_began(os.getpid()),
             system=self._system(),
-            secret=secrets.token_hex(32),
-            version=version,
+            secret=new_number(),
+            version=offered.version,
+            started=time.time(),
+            user=offered.user,
+            is_chosen=offered.is_chosen,
+            socket=offered.socket,
+            is_background=offered.is_background,
+            log=offered.log,
         )
-        path = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        path = self.directory / f"{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
         try:
-            self._prepare()
-            _write_private(path, msgspec.json.encode(entry))
+            self.prepare()
+            _write_private(path, json.dumps(entry._asdict()).encode())
         except OSError as error:
             raise _cannot("written", path, error) from error
         return OwnRunFile(entry, path)
@@ -114,7 +155,19 @@ class RunFiles:
         is_hidden = not began and bool(_is_there(entry.pid))  # /proc can be mounted so that it shows less
         return here != there or began == entry.began or is_hidden
 
-    def _prepare(self) -> None:
+    def new_socket(self) -> Path:
+        """A place for a Unix socket that only this user reaches; where the path would be too long, elsewhere."""
+        name = f"{os.getpid()}-{os.urandom(4).hex()}.sock"
+        try:
+            self.prepare()
+            if len(os.fsencode(self.directory / name)) <= SOCKET_PATH_MAX:
+                return self.directory / name
+            return Path(tempfile.mkdtemp(prefix="toolcrib-")) / name
+        except OSError as error:
+            raise _cannot("written", self.directory, error) from error
+
+    def prepare(self) -> None:
+        """Make the directory, or refuse one that is not this user's alone."""
         self.directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             self.directory.mkdir(mode=0o700)
@@ -171,13 +224,25 @@ def _read_private(path: Path) -> RunFile | None:
         is_ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
         if not stat.S_ISREG(found.st_mode) or not is_ours:
             return None
-        return msgspec.json.decode(os.read(descriptor, BYTES_MAX), type=RunFile)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+        return _decode(os.read(descriptor, BYTES_MAX))
     except OSError as error:
         raise _cannot("read", path, error) from error
     finally:
         os.close(descriptor)
+
+
+def _decode(content: bytes) -> RunFile | None:
+    try:
+        said = json.loads(content)
+        entry = RunFile(**{name: value for name, value in said.items() if name in RunFile._fields})
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    kinds = RunFile.__annotations__
+    is_whole = all(
+        isinstance(value, (float, int) if kinds[name] is float else kinds[name])
+        for name, value in entry._asdict().items()
+    )
+    return entry if is_whole else None
 
 
 def _cannot(verb: str, path: Path, error: OSError) -> ConfigError:
@@ -194,7 +259,8 @@ def process_began(pid: int) -> str:
     """When a process began, in ticks since the boot, or, without ``/proc``, that it is there; empty for none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
-        return fields[19].decode()
+        is_over = fields[0] in (b"Z", b"X")  # it has ended, and whoever started it has not looked yet
+        return "ended" if is_over else fields[19].decode()
     except (OSError, IndexError):
         return "" if Path("/proc/self/stat").exists() else _is_there(pid)
 

@@ -12,7 +12,7 @@ from toolcrib.core.errors import AuditUnavailable, ConnectionLost, NotImplemente
 from toolcrib.core.requests import BackChannel
 from toolcrib.sources.mcp.link import ExitTrace, Link, LinkEvents, ServerRequest
 from toolcrib.wire import eras
-from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND
+from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, RequestId
 
 
 class MemoryAudit:
@@ -181,6 +181,10 @@ class FakeLink:
     def new_id(self) -> int:
         """One more than the questions so far."""
         return len(self.questions) + 1
+
+    def claim_id(self, wanted: RequestId | None) -> RequestId:
+        """The id that is wanted."""
+        return self.new_id() if wanted is None else wanted
 
     async def ask(self, question: ServerRequest) -> Raw:
         """The scripted answer; a held one when it is released."""

@@ -39,6 +39,7 @@ class FakeSource:
         self.trouble: BaseException | None = None
         """Raised instead of listing while it is set."""
         self.state = SourceStatus(LinkState.IDLE)
+        self.installing: Callable[[bool], None] = lambda _: None
         self.lines: list[str] = []
         self.calls: list[Request] = []
         """Every call that arrived, as it arrived."""
@@ -130,6 +131,10 @@ class FakeSource:
     def on_asking(self, listener: Callable[[], None]) -> None:
         """Keep ``listener``, for the test to call."""
         self.told_asking = listener
+
+    def on_installing(self, listener: Callable[[bool], None]) -> None:
+        """Have ``listener`` kept as ``installing``, for a test to call."""
+        self.installing = listener
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called by ``stumble``."""

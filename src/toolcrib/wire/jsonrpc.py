@@ -13,6 +13,7 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+REQUEST_CANCELLED = -32800
 HEADER_MISMATCH = -32020
 MISSING_CLIENT_CAPABILITY = -32021
 UNSUPPORTED_PROTOCOL_VERSION = -32022
@@ -184,7 +185,7 @@ def decode_error(data: Raw | bytes) -> ErrorBody:
         return ErrorBody(message=bytes(data)[:500].decode(errors="replace"))
 
 
-def encode_request(request_id: int, method: str, params: bytes) -> bytes:
+def encode_request(request_id: RequestId, method: str, params: bytes) -> bytes:
     """A request; ``params`` is a JSON object already encoded."""
     return b"".join(
         (b'{"jsonrpc":"2.0","id":', encode(request_id), b',"method":"', method.encode(), b'","params":', params, b"}")

@@ -43,7 +43,7 @@ def call_params(name: str, arguments: bytes, more: Mapping[str, Any], meta: Mapp
     params: dict[str, Any] = {"name": name, "arguments": Raw(arguments)}
     if more:
         params.update(more)
-    if meta:
+    if meta is not None:
         params["_meta"] = meta
     return encode(params)
 
@@ -219,6 +219,14 @@ def uncached(raw: bytes) -> bytes:
     """The result of a read with what the stateless era wants to know of it: that nobody is to keep it."""
     rest = raw[1:].lstrip()
     return b'{"ttlMs":0,"cacheScope":"private"' + (b"" if rest.startswith(b"}") else b",") + rest
+
+
+def mirrored_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a request's ``_meta`` that a transparent server gets: who asks, and by what token it wants to hear
+    of progress, besides what concerns the tool; ``NO_PARAMS`` itself if there is none."""
+    meta = request_meta(params)
+    kept = {eras.META_CLIENT_INFO, "progressToken"}
+    return meta if meta is NO_PARAMS else {k: v for k, v in meta.items() if k in kept or k not in eras.META_RESERVED}
 
 
 def relayed_meta(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,8 +69,9 @@ def get_document(arguments: Json) -> Json:
     """One document."""
     number = int(arguments["document_id"].removeprefix("doc_"))
     title, content, _ = PASSAGES[number]
-    text = f"This page is for everybody who answers customers.\n\n{content}\n\nAsk your lead when you are not sure."
-    ids = {"document_id": arguments["document_id"], "collection_id": "handbook", "title": title}
+    head = f"# {title}\n\nThis page is for *everybody* who answers customers."
+    text = f"{head}\n\n{content}\n\n- Ask your **lead** when you are not sure.\n- Look at `orders` first."
+    ids = {"document_id": arguments["document_id"], "collection_id": "handbook", "title": title, "type": "markdown"}
     return {**ids, "content": text, "citation": citation(number)}
 
 
@@ -87,3 +88,13 @@ def answer(arguments: Json) -> Json:
         ],
         "citations": [{"marker": "[1]", **passage(0, 0.91), **citation(0)}],
     }
+
+
+@tool(name="kb_list_documents", security_level="read_only", input_schema=OBJECT)
+def list_documents(arguments: Json) -> Json:
+    """The documents of a collection."""
+    documents = [
+        {"document_id": f"doc_{number}", "source": url, "title": title, "type": "markdown", "bytes": len(content)}
+        for number, (title, content, url) in enumerate(PASSAGES)
+    ]
+    return {"documents": documents, "next": None}

@@ -340,3 +340,26 @@ async def test_a_call_that_told_how_far_it_was_and_is_late_says_so():
 
     with pytest.raises(CallTimeout, match="told how far it was"):
         await deadline(TINY_S, 3600.0)(SLOW, Slow())(made)
+
+
+async def test_who_set_a_limit_of_their_own_hears_of_that_limit_however_far_the_call_was():
+    """Progress puts off the usual limit only."""
+
+    async def work(asked: Request) -> Result:
+        asked.context.progressed_at = 1.0
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(CallTimeout, match=r"did not finish within 0\.001 s"):
+        await with_deadline(work)(call(TINY_S))
+
+
+async def test_each_wait_for_people_puts_a_deadline_off_by_just_as_long():
+    """Once, however often it is looked at."""
+    context = RequestContext()
+    alarm = Alarm(asyncio.current_task(), context, 0, due=10.0)
+    context.asked_s = 5.0
+
+    assert [alarm.is_put_off(14.9), alarm.is_put_off(15.0)] == [True, False]
+    context.asked_s = 7.0
+    assert [alarm.is_put_off(16.9), alarm.is_put_off(17.0)] == [True, False]

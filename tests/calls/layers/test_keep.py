@@ -12,7 +12,7 @@ from toolcrib.calls.results.preview import META
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import RemoteError, ResultNotKept, ToolFailed
 from toolcrib.core.events import Event
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import RequestKind, Resource, Tool
 from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.schema.check import compile_check
@@ -378,3 +378,58 @@ async def test_plain_text_that_cannot_be_too_large_is_not_encoded_to_be_weighed(
     await layered(outcome, Shelf())(call())
 
     assert outcome.raw is None
+
+
+def reading(outcome: Result, shelf: Shelf) -> Step:
+    async def source(_call: Request) -> Result:
+        return outcome
+
+    layer = keep(shelf, KeepSettings(LIMIT, 3600), lambda _: None, Helpers())
+    return layer(Subject("srv__file:///a", "srv", Resource("file:///a"), kind=RequestKind.READ), source)
+
+
+def read_for_model() -> Request:
+    asked = Request("srv__file:///a", "file:///a", {}, "1", Caller("ann"))
+    asked.context.for_model = True
+    return asked
+
+
+PART = {"uri": "file:///a", "mimeType": "application/pdf", "blob": "AAAA"}
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        ({"uri": "file:///a", "mimeType": "text/plain", "text": "hello"}, {"type": "text", "text": "hello"}),
+        (
+            {"uri": "file:///a", "mimeType": "image/png", "blob": "AAAA"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        ),
+        (PART, {"type": "resource", "resource": PART}),
+    ],
+)
+async def test_what_a_model_reads_comes_as_a_tool_would_have_given_it(part, block):
+    """Texts and pictures as such; all else is embedded."""
+    outcome = Result({"contents": [part]})
+
+    assert (await reading(outcome, Shelf())(read_for_model())).mcp == {"content": [block]}
+
+
+async def test_much_that_a_model_reads_is_put_aside_like_any_result():
+    """Whatever form it came in."""
+    shelf = Shelf()
+    outcome = Result({"contents": [{"uri": "file:///a", "text": LINES}]})
+
+    shown = await reading(outcome, shelf)(read_for_model())
+
+    assert msgspec.json.decode(shelf.kept[0][0]) == {"content": [{"type": "text", "text": LINES}]}
+    assert shown.mcp["_meta"][META]["handle"] == "r_1"
+
+
+async def test_a_large_failure_that_is_not_encoded_yet_is_put_aside_too():
+    shelf = Shelf()
+    outcome = Result({"content": [{"type": "text", "text": LINES}], "isError": True}, error=ErrorInfo("X", LINES))
+
+    await layered(outcome, shelf)(call())
+
+    assert msgspec.json.decode(shelf.kept[0][0]) == outcome.mcp

@@ -1,6 +1,7 @@
 """Observe: whoever looks on at a call, all see the same of it."""
 
 import asyncio
+import contextlib
 import weakref
 
 import msgspec
@@ -311,3 +312,26 @@ async def test_a_long_call_is_written_down_with_its_exact_time():
     await watched.around(source)(call())
 
     assert [entry.duration_ms for entry in watched.log.noted] == [100_000.0]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [(FINE, "success"), (FAILED, "TOOL_EXECUTION_FAILED"), (PermissionDenied("no"), "TOOL_PERMISSION_DENIED")],
+)
+async def test_what_the_page_looks_at_is_written_down_and_counts_as_no_call(outcome: Result | Exception, code: str):
+    """Neither the tallies nor the live view know of it."""
+    watched = Watched()
+
+    async def source(_: Request) -> Result:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    visit = call()
+    visit.context.is_visit = True
+    with contextlib.suppress(PermissionDenied):
+        await watched.around(source)(visit)
+
+    assert [(entry.event, entry.outcome, entry.caller) for entry in watched.log.noted] == [("visit", code, "me")]
+    assert (watched.metrics.totals()["executed"], watched.metrics.in_flight, watched.live.begun) == (0, 0, 0)
+    assert watched.events == []

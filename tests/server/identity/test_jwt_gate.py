@@ -277,7 +277,7 @@ def test_what_is_needed_for_jwts_is_asked_for_by_name(monkeypatch):
     require_joserfc()
     monkeypatch.setitem(sys.modules, "joserfc", None)
 
-    with pytest.raises(ConfigError, match=r"toolcrib\[jwt\]"):
+    with pytest.raises(ConfigError, match=r"toolcrib extras add jwt"):
         require_joserfc()
 
 

@@ -10,6 +10,7 @@ from tests.server.mcp.test_stdio import client_of as stdio_client_of
 from toolcrib.core.requests import Request, Result
 from toolcrib.server.mcp.batch import BATCH_MAX
 from toolcrib.testing import FakeSource
+from toolcrib.wire.jsonrpc import REQUEST_CANCELLED
 
 OLD = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
@@ -84,7 +85,7 @@ async def events_of(answer):
 
 
 async def test_a_batch_ends_when_its_last_request_was_called_off():
-    """Nothing is answered to that one."""
+    """That one is said to be cancelled."""
     source, begun = FakeSource("srv", ["work"]), asyncio.Event()
 
     async def work(call: Request) -> Result:
@@ -98,9 +99,9 @@ async def test_a_batch_ends_when_its_last_request_was_called_off():
         sending = asyncio.ensure_future(send(client, called(1), called(2, "srv__work")))
         await begun.wait()
         await client.post({"method": "notifications/cancelled", "params": {"requestId": 2}}, **client.session)
-        answer = await sending
+        first, second = await (await sending).json()
 
-        assert texts(await answer.json()) == {1: "2"}
+        assert (texts([first]), second["id"], second["error"]["code"]) == ({1: "2"}, 2, REQUEST_CANCELLED)
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])

@@ -18,6 +18,7 @@ from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 from toolcrib.transports.http.server import HttpServer
 from toolcrib.wire import eras
 from toolcrib.wire.http import SseParser
+from toolcrib.wire.jsonrpc import REQUEST_CANCELLED
 
 ACCEPT = "application/json, text/event-stream"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
@@ -206,7 +207,7 @@ async def test_a_session_ends_when_its_client_says_so():
         after = await client.ask(2, "ping")
         again = await client.request("DELETE", **client.session)
 
-        assert (ended.status, after.status, again.status, (await running).status) == (204, 404, 404, 202)
+        assert (ended.status, after.status, again.status, (await running).status) == (204, 404, 404, 200)
         assert (await stream.event()) is None
         assert slow.ended == [client.session["mcp_session_id"]]
 
@@ -256,7 +257,8 @@ async def test_sessions_are_kept_apart():
         await client.post({"method": "notifications/cancelled", "params": {"requestId": 1}}, **client.session)
         slow.calling.release()
 
-        assert [(await task).status for task in tasks] == [200, 202]
+        answers = [await (await task).json() for task in tasks]
+        assert [answer.get("error", {}).get("code") for answer in answers] == [None, REQUEST_CANCELLED]
 
 
 async def test_the_standing_stream_tells_of_changed_tools():
@@ -326,7 +328,7 @@ async def test_a_request_id_in_use_is_refused():
         await client.post({"method": "notifications/cancelled", "params": {"requestId": 1}}, **client.session)
 
         assert (second.status, (await second.json())["error"]["code"]) == (400, -32600)
-        assert (await running).status == 202
+        assert (await (await running).json())["error"]["code"] == REQUEST_CANCELLED
 
 
 async def test_a_client_that_stops_reading_does_not_fill_the_memory():
@@ -389,7 +391,7 @@ async def test_a_client_is_asked_on_the_stream_of_its_call():
 
 
 async def test_a_cancelled_request_ends_without_a_result():
-    """The work stops, the exchange ends."""
+    """The work stops; the exchange ends with the error that says so, because over HTTP a request has to end."""
     slow = held()
     async with client_of(slow) as client:
         await client.hello()
@@ -398,7 +400,8 @@ async def test_a_cancelled_request_ends_without_a_result():
         told = await client.post({"method": "notifications/cancelled", "params": {"requestId": 1}}, **client.session)
         answer = await running
 
-        assert (told.status, answer.status, await answer.body()) == (202, 202, b"")
+        cancelled = {"jsonrpc": "2.0", "id": 1, "error": {"code": REQUEST_CANCELLED, "message": "Request cancelled"}}
+        assert (told.status, answer.status, await answer.json()) == (202, 200, cancelled)
         assert [fields["code"] for fields in client.made.told("call.finished")] == ["TOOL_CANCELLED"]
 
 
@@ -736,7 +739,7 @@ async def test_closing_the_door_ends_what_still_runs():
 
         await client.door.close()
 
-        assert (await running).status == 202
+        assert (await (await running).json())["error"]["code"] == REQUEST_CANCELLED
         assert await stream.event() is None
 
 

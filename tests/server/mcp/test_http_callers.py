@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 from tests.server.mcp.test_http import HELLO, Client, held
@@ -16,6 +17,7 @@ from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.testing import FakeSource, memory_crib
 from toolcrib.transports.http.server import GuardPolicy, HttpServer
+from toolcrib.wire.jsonrpc import REQUEST_CANCELLED
 
 ANN = Caller("token:a", "token", EVERYTHING)
 BOB = Caller("token:b", "agent", Grants(SecurityLevel.READ_ONLY))
@@ -157,7 +159,7 @@ async def test_a_token_that_ends_takes_its_session_along(monkeypatch):
         holders[b"ann"] = ANN
 
         assert refused.status == 401
-        assert ended[2:] == [b"", b""]
+        assert [json.loads(body)["error"]["code"] for body in ended[2:]] == [REQUEST_CANCELLED] * 2
         assert (await ann.ask(3, "ping")).status == 404
         assert (await bob.ask(3, "ping")).status == 200
         assert await streams[1].chunk()

@@ -490,3 +490,17 @@ async def test_of_a_call_whose_replica_is_gone_the_outcome_is_unknown(monkeypatc
     assert (gone["id"], gone["error"]["code"]) == (2, -32603)
     assert "the replica that held it is gone" in gone["error"]["message"]
     assert gone["error"]["data"]["details"] == {"outcome": "unknown"}
+
+
+async def test_a_parked_call_goes_on_only_where_it_was_made():
+    """Another profile may show its caller less, and another replica would look for it at all of them."""
+    seal, slot = Seal(ManualClock()), Slot()
+    made, other = ParkingLot(seal, 60.0, "a", "work"), ParkingLot(seal, 60.0, "b", "home")
+    asking = asyncio.ensure_future(made.park(slot).ask("roots/list", b"{}"))
+    await slot.answered.wait()
+
+    with pytest.raises(RpcError, match="another request"):
+        await other.resume(slot.again(), LOCAL_USER, None)
+    with pytest.raises(RpcError, match="has ended"):
+        await ParkingLot(seal, 60.0, "b", "work").resume(slot.again(), LOCAL_USER, None)
+    asking.cancel()

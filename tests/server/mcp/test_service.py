@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import os
+from typing import Literal
 
 import pytest
 
+from toolcrib import tool
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
+from toolcrib.config.sections import KbConfig, WorkspaceConfig
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.errors import CallTimeout, RemoteError, SourceUnavailable
 from toolcrib.core.kinds import LinkState
@@ -13,9 +17,11 @@ from toolcrib.core.limits import Rate
 from toolcrib.core.offers import Tool
 from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.core.source import SourceStatus
+from toolcrib.crib.builder import open_crib
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import service
 from toolcrib.server.mcp.service import McpService, ServerIdentity
+from toolcrib.stores.paths import Environment
 from toolcrib.testing import FakeSource, MemoryCrib, RecordingChannel, memory_crib
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import Inbound
@@ -144,7 +150,7 @@ async def test_an_unknown_tool_is_a_parameter_error_with_suggestions(asker):
         "error": {
             "code": -32602,
             "message": "No tool named 'ad'. Did you mean 'add'?",
-            "data": {"code": "TOOL_NOT_FOUND", "similar": ["add"]},
+            "data": {"code": "TOOL_NOT_FOUND", "unknown": "tool", "similar": ["add"]},
         }
     }
     assert status == (400 if asker is NEW else 200)
@@ -339,3 +345,62 @@ async def test_a_handshake_client_is_told_nothing_of_the_stateless_era(said):
     source.answers["work"] = Result(raw=b'{"resultType":"complete","content":[]}', result_type=said)
 
     assert await call(source, asker=OLD) == ({"result": {"content": []}}, 200)
+
+
+@ERAS
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("kb_get_document", {"document_id": "nowhere"}, "nowhere"),
+        ("kb_hybrid_search", {"query": "x", "collection_ids": ["nowhere"]}, "No collection named 'nowhere'."),
+        ("task_view", {"id": 99}, "There is no task 99."),
+    ],
+)
+async def test_what_a_tool_could_not_find_is_its_answer_and_no_error_of_the_protocol(
+    tmp_path, asker, name, arguments, words
+):
+    """The model reads it, and looks for another document, collection or task."""
+    around = Environment(tmp_path, {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}, elsewhere=True)
+    (tmp_path / "work").mkdir()
+    config = Config(workspace=WorkspaceConfig(enabled=True, root="work"), kb=KbConfig(enabled=True, expose="always"))
+    async with open_crib(config, surroundings=around) as crib:
+        mcp = McpService(ProfileView(crib), IDENTITY)
+        asked = Inbound("2.0", 7, "tools/call", {"name": name, "arguments": arguments})
+        body, _ = await mcp.respond(asked, asker, RecordingChannel())
+
+    result = json.loads(body)["result"]
+    assert (result["isError"], result["_meta"]["toolcrib/error"]["code"]) == (True, "TOOL_NOT_FOUND")
+    assert words in result["content"][0]["text"]
+
+
+@ERAS
+async def test_what_cannot_be_a_tools_name_is_an_error_of_the_protocol(asker):
+    """As any tool is that nobody has."""
+    async with memory_crib(tools=[add]) as made:
+        answered, _ = await answer(made, "tools/call", {"name": "__add"}, asker)
+
+    assert answered["error"]["code"] == -32602
+    assert answered["error"]["data"] == {"code": "TOOL_INVALID_INPUT", "unknown": "tool"}
+
+
+@ERAS
+async def test_values_for_a_tools_parameter_are_completed(asker):
+    """What its author suggests, then what examples and the schema name; of a tool that is not there, an error."""
+
+    @tool(completions={"place": ["Berlin", "Bonn", "Paris"]}, examples=[{"place": "Bergen"}])
+    def weather(place: str, unit: Literal["celsius", "kelvin"] = "celsius") -> str:
+        return f"{place} {unit}"
+
+    async def complete(name, argument, value):
+        params = {"ref": {"type": "ref/tool", "name": name}, "argument": {"name": argument, "value": value}}
+        return (await answer(made, "completion/complete", params, asker))[0]
+
+    async with memory_crib(tools=[weather]) as made:
+        cities = await complete("weather", "place", "B")
+        units = await complete("weather", "unit", "")
+        wrong = [await complete("whether", "place", ""), await complete("weather", "plase", "")]
+
+    assert cities["result"]["completion"] == {"values": ["Berlin", "Bonn", "Bergen"], "total": 3, "hasMore": False}
+    assert units["result"]["completion"]["values"] == ["celsius", "kelvin"]
+    assert [each["error"]["code"] for each in wrong] == [-32602, -32602]
+    assert "Did you mean 'place'?" in wrong[1]["error"]["message"]

@@ -12,7 +12,7 @@ from toolcrib.server.mcp.news import BACKLOG_MAX, StandingStream
 from toolcrib.server.mcp.replies import HttpReply
 from toolcrib.server.mcp.sessions import IDLE_S, McpSession, McpSessions
 from toolcrib.testing import ManualClock
-from toolcrib.wire.http import PING
+from toolcrib.wire.http import PING, encode_event
 from toolcrib.wire.messages import Asker
 
 ASKER = Asker("2025-06-18")
@@ -139,7 +139,10 @@ class Exchange:
         self.said.append("end")
 
 
-@pytest.mark.parametrize(("streaming", "said"), [(False, [202]), (True, ["end"])])
+CANCELLED = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32800,"message":"Request cancelled"}}'
+
+
+@pytest.mark.parametrize(("streaming", "said"), [(False, [200]), (True, [encode_event(CANCELLED), "end"])])
 async def test_a_request_that_is_called_off_before_its_work_begins_is_answered(streaming, said):
     """Once, however often it is called off."""
     exchange = Exchange()
@@ -227,3 +230,16 @@ def test_what_a_client_calls_itself_is_not_trusted(info):
     (stay,) = everyone.stays()
 
     assert len(stay.client) <= 201
+
+
+async def test_a_client_without_a_stream_is_told_of_each_address_that_is_done():
+    """One notice for each resource that changed, and for each address that it was sent to."""
+    session = McpSession(Asker("2025-11-25"), LOCAL_USER, 0.0)
+    done = "notifications/elicitation/complete"
+    for number in (1, 2, 2):
+        session.tell(done, {"elicitationId": f"e{number}"})
+        session.tell("notifications/resources/updated", {"uri": f"memo://{number}"})
+
+    told = [params.get("elicitationId") for method, params in session.settle() if method == done]
+
+    assert (told, session.settle()) == (["e1", "e2"], [])

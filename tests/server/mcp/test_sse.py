@@ -8,7 +8,8 @@ import pytest
 from tests.doubles.replicas import Common, replica, so
 from tests.server.mcp.test_http import HELLO, Answer, add, held
 
-from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.access import LOCAL_USER, Caller, Grants
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.requests import Request
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import sse
@@ -273,13 +274,13 @@ async def test_a_client_that_reads_nothing_loses_its_stream(monkeypatch):
 
 
 @contextlib.asynccontextmanager
-async def place(common: Common, name: str):
+async def place(common: Common, name: str, caller: Caller = LOCAL_USER):
     """One replica of several."""
     async with replica(common, name, tools=[add]) as one:
         roaming = Roaming(common.book, one.coordination, one.fleet.failed)
         await roaming.open()
         try:
-            async with served(one.made.crib, home=roaming.at("sse/")) as client:
+            async with served(one.made.crib, caller, home=roaming.at("sse/")) as client:
                 yield client
         finally:
             await roaming.close()
@@ -300,3 +301,17 @@ async def test_messages_find_the_replica_that_has_the_stream():
         assert hello["result"]["serverInfo"]["name"] == "toolcrib"
         assert called["result"]["content"][0]["text"] == "5"
         assert unknown == 404
+
+
+async def test_a_message_that_comes_to_another_replica_reaches_what_its_own_request_may():
+    """The token that opened the stream may have been given less since."""
+    fewer = Caller("local", grants=Grants(SecurityLevel.READ_ONLY))
+    async with place(common := Common(), "a") as here, place(common, "b", caller=fewer) as there:
+        await here.hello()
+        stream_server, here.server = here.server, there.server
+        refused = await here.ask(1, "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
+        here.server = stream_server
+        called = await here.ask(2, "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
+
+        assert "error" in refused or refused["result"]["isError"]
+        assert called["result"]["content"][0]["text"] == "5"

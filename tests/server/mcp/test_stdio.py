@@ -551,7 +551,7 @@ def test_a_slow_client_gets_all_of_its_last_answer(tmp_path):
     program.config.write_text('native = ["big"]\nresults = {limit = 0}\n')
     program.env["PYTHONPATH"] = str(program.project)
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "big", "_meta": META}}
-    process = program.start("stdio", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = program.start("stdio", "--alone", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.stdin.write(json.dumps(request).encode() + b"\n")
     process.stdin.close()
     first = process.stdout.read(1)

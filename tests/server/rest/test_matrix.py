@@ -23,6 +23,7 @@ WHO = ("nobody", "scoped", "agent", "admin", "owner")
 MATRIX = {
     ("GET", "/tools"): "+++++",
     ("GET", "/tools/{name}"): "+++++",
+    ("GET", "/tools/{name}/complete"): "+++++",
     ("POST", "/tools/{name}/call"): "+++++",
     ("GET", "/definitions"): "+++++",
     ("GET", "/costs"): "+++++",
@@ -44,6 +45,9 @@ MATRIX = {
     ("POST", "/servers/{name}/disable"): "?--++",
     ("POST", "/servers/{name}/refresh"): "?--++",
     ("POST", "/servers/{name}/restart"): "?--++",
+    ("GET", "/accounts"): "?--++",
+    ("POST", "/accounts/{name}/sign-in"): "?--++",
+    ("DELETE", "/accounts/{name}"): "?--++",
     ("GET", "/policies"): "?--++",
     ("GET", "/policies/{pattern}"): "?--++",
     ("PUT", "/policies/{pattern}"): "?--++",
@@ -78,7 +82,11 @@ MATRIX = {
     ("GET", "/reference"): "+++++",
 }
 ASKED_FOR = {"name": "no_such_thing", "tool": "no_such_tool", "id": "nothing", "pattern": "a%20b", "caller": "nobody"}
-HARMLESS = {("GET", "/tools/{name}"): "result_read", ("POST", "/tools/{name}/call"): "result_read"}
+HARMLESS = {
+    ("GET", "/tools/{name}"): "result_read",
+    ("GET", "/tools/{name}/complete"): "result_read",
+    ("POST", "/tools/{name}/call"): "result_read",
+}
 """Tools everybody may reach; otherwise nothing real is asked for."""
 
 

@@ -41,7 +41,7 @@ def test_tools_are_ranked_by_what_they_are_for(api):
     found = api.get("/tools?query=show+me+a+picture&server=tiny&limit=2")
 
     assert found["tools"][0]["name"] == "tiny__picture"
-    assert found["tools"][0]["signature"] == "tiny__picture()"
+    assert found["tools"][0]["signature"] == "tiny__picture() - tiny tool: picture"
     assert 0 < found["tools"][0]["score"] <= 1
     assert (found["total"], found["nextCursor"]) == (len(found["tools"]), None)
     assert api.get("/tools?query=picture&server=native")["tools"] == []
@@ -197,3 +197,14 @@ def test_a_token_sees_and_calls_what_it_was_granted(program):
     assert [reply.status for reply in hidden] == [404, 404]
     assert [reply.status for reply in called] == [403, 403]
     assert called[0].json["detail"] == called[1].json["detail"]
+
+
+def test_an_argument_is_completed_from_what_the_tool_names(api):
+    """The same values that MCP clients and the page are offered."""
+    api.send("POST", "/servers/tiny/refresh")
+
+    found = api.get("/tools/tiny__echo/complete?argument=times&value=")
+    refused = [api.send("GET", f"/tools/{path}").status for path in ("none/complete", "tiny__echo/complete")]
+
+    assert found == {"values": ["1"], "total": 1, "hasMore": False}
+    assert refused == [404, 422]

@@ -129,3 +129,29 @@ def test_streams_end_when_toolcrib_does(tmp_path):
         with listening(owner, "/calls/stream") as stream:
             assert serving.stop(signal.SIGTERM) == 0
             assert list(stream) == []
+
+
+def test_arguments_and_results_are_shown_where_they_are_kept(tmp_path):
+    """A switch says what that means; without it there are names and kinds only."""
+    with open_bench(tmp_path / "without") as bench:
+        bench.owner.post("/tools/plan/try", do="run", **{"a/title": "Elevenses"})
+        page = bench.owner.get(newest(bench)).text
+        meaning = bench.owner.get("/audit").text
+        bench.owner.post("/audit/values", values="on")
+        written = bench.program.config.read_text()
+
+    with open_bench(tmp_path / "with", "[audit]\nvalues = true") as bench:
+        bench.owner.post("/tools/plan/try", do="run", **{"a/title": "Elevenses"})
+        until(lambda: 'id="result"' in bench.owner.get(newest(bench)).text, deadline_s=150, what="the end of the call")
+        kept = bench.owner.get(newest(bench)).text
+
+    assert "Elevenses" not in page
+    assert "Only names and kinds are kept" in page
+    assert "whoever may read the log then reads them" in meaning
+    assert "values = true" in written
+    assert "Elevenses" in kept
+
+
+def newest(bench) -> str:
+    page = bench.owner.get("/calls?tool=plan").text
+    return "/calls/" + page.partition('id="call-')[2].partition('"')[0]

@@ -33,3 +33,20 @@ def test_what_is_older_than_an_hour_is_forgotten():
 
     assert samples.hour().calls == 0
     assert len(samples._kept) == KEPT_S / EVERY_S + 1
+
+
+def test_how_long_calls_of_the_last_hour_took_is_told_by_quantiles():
+    """Not what is older."""
+    now, metrics = 0.0, Metrics()
+    samples = Samples(metrics, lambda: now)
+    metrics.of("old").note(50, 0)
+    now += 2 * KEPT_S
+    samples.take()
+    for seconds in (*[0.002] * 19, 4.0):
+        metrics.of("new").note(seconds, 0)
+
+    hour = samples.hour()
+
+    assert 0.001 < hour.quantile(0.5) < 0.0025
+    assert hour.quantile(0.95) <= 0.0025
+    assert 2.5 < hour.quantile(1.0) <= 5.0

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from jinja2 import Environment, PackageLoader
 from tests.server.web.stand_ins import EVERYTHING, HOSTILE
 
-from toolcrib.server.web.schema_form import first_values, make_form, read_form, read_object, refill, with_problems
+from toolcrib.server.web.schema_form import (
+    first_values,
+    make_form,
+    read_form,
+    read_object,
+    refill,
+    with_problems,
+    with_row,
+    with_suggestions,
+)
 from toolcrib.server.web.schema_parts import parameter_rows
 
 JINJA = Environment(
@@ -96,7 +105,15 @@ SCALARS = st.sampled_from(
 )
 NULLABLE = SCALARS.map(lambda found: ({"anyOf": [found[0], {"type": "null"}]}, found[1] | st.none()))
 LISTS = (SCALARS | choices()).map(lambda found: ({"type": "array", "items": found[0]}, st.lists(found[1], max_size=4)))
-PARTS = st.recursive(SCALARS | NULLABLE | choices() | LISTS | st.just(({}, ANYTHING)), objects, max_leaves=6)
+
+
+def with_lists(inner):
+    """Objects, and lists of them."""
+    found = objects(inner)
+    return found | found.map(lambda one: ({"type": "array", "items": one[0]}, st.lists(one[1], max_size=3)))
+
+
+PARTS = st.recursive(SCALARS | NULLABLE | choices() | LISTS | st.just(({}, ANYTHING)), with_lists, max_leaves=6)
 
 
 @settings(deadline=None)
@@ -246,3 +263,58 @@ def test_no_schema_is_too_odd_for_a_page(schema):
     FORM.render(fields=form)
     parameter_rows(schema)
     read(schema, send(schema, {}))
+
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "article": {"type": "string"},
+                    "kind": {"enum": ["a", "b"]},
+                    "number": {"type": "integer"},
+                },
+                "required": ["article"],
+            },
+        }
+    },
+    "required": ["lines"],
+}
+
+
+def test_a_list_of_objects_is_filled_in_row_by_row():
+    """A row is added by its button; an empty one is left out, and those behind it move up."""
+    form = with_row(with_row(make_form(ORDER, {"lines": [{"article": "tea", "kind": "b"}]}), "a/lines"), "a/lines")
+    browser = Browser()
+    browser.feed(FORM.render(fields=form))
+    sent = browser.sent | {"a/lines/2/article": "cup", "a/lines/2/number": "3"}
+
+    arguments, problems = read(ORDER, sent)
+
+    assert problems == {}
+    assert arguments == {"lines": [{"article": "tea", "kind": "b"}, {"article": "cup", "number": 3}]}
+    assert [row.label for row in refill(make_form(ORDER, {}), sent)[0].fields] == ["lines 1", "lines 2"]
+
+
+def test_what_is_wrong_in_a_row_is_said_there():
+    sent = {"a/lines/0/article": "tea", "a/lines/0/number": "three"}
+    form = refill(make_form(ORDER, {}), sent)
+
+    _, problems = read_form(form)
+
+    assert problems == {("lines", "0", "number"): "'three' is not a whole number."}
+    assert "three" in FORM.render(fields=with_problems(form, problems))
+
+
+def test_a_text_field_offers_what_the_author_suggests():
+    """By the browser's own list, beside which anything else may still be written."""
+    schema = {"type": "object", "properties": {"place": {"type": "string"}}}
+
+    shown = FORM.render(fields=make_form(with_suggestions(schema, {"place": ["Berlin", "<b>"], "none": ["x"]}), {}))
+
+    assert 'list="l:' in shown
+    assert '<option value="Berlin"></option><option value="&lt;b&gt;"></option></datalist>' in shown
+    assert "datalist" not in FORM.render(fields=make_form(schema, {}))

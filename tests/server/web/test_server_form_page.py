@@ -1,9 +1,15 @@
 """Adding and changing servers by form: what runs a command needs a switch, secrets are neither shown nor lost."""
 
 import json
+import os
+import pty
+import re
+import shlex
 import sys
+import threading
 import tomllib
 
+from tests.cli.keyboard import answer, read
 from tests.cli.program import TINY
 from tests.server.web.site import Visitor, opened
 
@@ -15,13 +21,11 @@ def servers(program) -> dict:
 
 
 def test_a_command_can_only_be_added_where_that_is_switched_on(tiny):
-    """Otherwise the page says how to, and the form itself is refused."""
+    """Otherwise the page says which command does it, and the form itself is refused."""
     with opened(tiny) as visitor:
         page = visitor.get("/servers/add?kind=command").text
         refused = visitor.post("/servers/add", kind="command", name="more", command="true")
 
-    assert "toolcrib up --edit-commands" in page
-    assert "edit_commands = true" in page
     assert "toolcrib servers add time -- uvx mcp-server-time" in page
     assert refused.status == 403
     assert list(servers(tiny)) == ["tiny"]
@@ -120,7 +124,7 @@ def test_a_command_cannot_be_changed_without_the_switch(tiny):
         page = visitor.get("/servers/tiny/edit").text
         reply = visitor.post("/servers/tiny/edit", command="evil", description="x")
 
-    assert "toolcrib up --edit-commands" in page
+    assert "toolcrib.toml" in page
     assert reply.status == 403
     assert servers(tiny)["tiny"]["command"] == sys.executable
 
@@ -176,3 +180,37 @@ def test_who_shares_a_server_is_chosen_and_shown(tiny):
     assert "the sessions of one caller: configured" in page
     assert "<option selected>user</option>" in form
     assert (kept, "share" in servers(tiny)["remote"]) == ("user", False)
+
+
+def test_a_program_is_added_after_a_word_at_the_terminal(toolcrib):
+    """The terminal shows the command; what is declined changes nothing, and nothing is restarted."""
+    toolcrib.env["TERM"] = "xterm"
+    ours, theirs = pty.openpty()
+    process = toolcrib.start("up", "--port", "0", stdin=theirs, stderr=theirs, stdout=theirs)
+    os.close(theirs)
+    try:
+        said = read(ours, "this link works once")
+        visitor = Visitor(int(re.search(r":(\d+)/mcp", said)[1]))
+        visitor.get("/signin")
+        visitor.sign_in((toolcrib.home / "state" / "toolcrib" / "token").read_text().strip())
+        page = visitor.get("/servers/add?kind=command").text
+        command = shlex.join([sys.executable, str(TINY), str(toolcrib.diary)])
+        answers, shown = [], []
+        for name, key in (("first", "n"), ("second", "o")):
+            fields = {"kind": "command", "name": name, "command": command}
+            sending = threading.Thread(
+                target=lambda fields=fields: answers.append(visitor.post("/servers/add", **fields))
+            )
+            sending.start()
+            shown.append(answer(ours, "[n]o?", key))
+            sending.join(150)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+    assert "You are asked once more, in the terminal" in page
+    assert [reply.status for reply in answers] == [422, 303]
+    assert "was not confirmed" in answers[0].text
+    assert all(str(TINY) in text.replace("\r\n", "") for text in shown)
+    assert list(servers(toolcrib)) == ["second"]

@@ -26,7 +26,7 @@ def test_tools_are_found_by_words_and_by_filters(bench):
     by_level = bench.owner.get("/tools?level=admin").text
 
     assert 'href="/tools/plan"' in every
-    assert 'data-label="Tokens"' in every
+    assert 'title="Tokens"' in every
     assert 'href="/tools/snapshot"' in by_word
     assert 'href="/tools/plan"' not in by_word
     assert 'href="/tools/launch"' in by_level
@@ -164,6 +164,31 @@ def test_a_call_is_shown_as_code_without_running(bench):
 
     assert "title=it&#39;&#34;&#39;&#34;&#39;s" in page
     assert _calls(bench) == before
+
+
+def test_a_call_made_on_the_page_can_be_made_again(bench):
+    """With the arguments it had, by whoever made it; they are kept for nobody else."""
+    done = bench.owner.post("/tools/plan/try", do="run", **{"a/title": "Elevenses"}).text
+    again = done.partition("/tools/plan?again=")[2].partition("#")[0]
+
+    assert "Elevenses" in bench.owner.get(f"/tools/plan?again={again}").text
+    assert "Elevenses" not in bench.owner.get("/tools/plan").text
+    assert "Elevenses" not in bench.owner.get("/tools/plan?again=another").text
+
+
+def test_policies_of_several_tools_are_set_together(tmp_path: Path):
+    """One form, one write; what is not there is left out."""
+    with open_bench(tmp_path) as bench:
+        done = bench.owner.post(
+            "/tools/policies", policy="deny", **{"tool:plan": "on", "tool:shout": "on", "tool:x": "on"}
+        )
+        denied = bench.owner.get("/tools?policy=deny").text
+
+        assert done.place == "/tools?done=policies&name=2+tools"
+        assert 'href="/tools/plan"' in denied
+        assert 'href="/tools/shout"' in denied
+        assert bench.owner.post("/tools/policies", policy="deny").status == 422
+        assert bench.owner.post("/tools/policies", policy="maybe", **{"tool:plan": "on"}).status == 422
 
 
 def test_results_of_strangers_are_shown_not_obeyed(bench):

@@ -26,7 +26,9 @@ def test_the_message_says_how_often_why_and_what_to_do():
         "server": "files",
         "phase": "starting",
         "exit_code": 1,
-        "cause": "its process exited with code 1",
+        "cause": "its process exited with code 1: ValueError: no config",
+        "advice": "",
+        "failure": "passing",
         "stderr": ["Traceback", "ValueError: no config"],
         "stdout_noise": 0,
         "stdout": [],
@@ -117,7 +119,7 @@ def test_an_exit_is_told_by_its_code(code, words):
 
 def test_every_advice_can_be_filled_in():
     """No cause has more gaps than its pattern has groups."""
-    assert all(advice.format("", "", "") for _, _, advice in KNOWN_CAUSES)
+    assert all(advice.format("", "", "") for _, _, advice, _ in KNOWN_CAUSES)
 
 
 def test_lines_that_were_no_messages_are_shown():

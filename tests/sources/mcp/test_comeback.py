@@ -7,11 +7,12 @@ from toolcrib.sources.mcp.comeback import (
     BACKOFF_MAX_S,
     GRACE_S,
     PAUSE_WAITED_S,
+    RESTART_DELAYS_S,
     STABLE_AFTER_S,
     Comeback,
+    SupervisorSettings,
 )
 from toolcrib.sources.mcp.redactor import NO_SECRETS
-from toolcrib.sources.mcp.supervise import RESTART_DELAYS_S, SupervisorSettings
 
 NOW = 1_000.0
 

@@ -20,11 +20,12 @@ from toolcrib.sources.mcp import answer_stream as http_stream
 from toolcrib.sources.mcp import http_link
 from toolcrib.sources.mcp import link as relay
 from toolcrib.sources.mcp.answer_stream import AnswerStream
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.http_link import HttpLink
 from toolcrib.sources.mcp.link import LinkEvents, ServerRequest
 from toolcrib.sources.mcp.negotiate import ClientIdentity, negotiate
 from toolcrib.sources.mcp.source import McpSource
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 from toolcrib.transports.http import dial as http_dial
 from toolcrib.transports.http.dial import HttpFailure, HttpOrigin
@@ -292,7 +293,13 @@ async def test_a_stream_that_ends_without_the_answer_is_a_lost_connection():
     ("handler", "error", "words"),
     [
         (answering(401, b"{}"), SourceUnavailable, "HTTP 401: it wants a credential"),
-        (answering(403, b"no"), SourceUnavailable, "HTTP 403: it wants a credential"),
+        (answering(403, b"no"), SourceUnavailable, "HTTP 403: it does not allow this"),
+        (
+            answering(401, b'{"id":1,"error":{"code":-5,"message":"own words"}}'),
+            SourceUnavailable,
+            "HTTP 401: .*own words",
+        ),
+        (answering(403, b'{"id":1,"result":{}}'), SourceUnavailable, "HTTP 403"),
         (answering(503, b"", **{"retry-after": b"7"}), SourceUnavailable, "HTTP 503; it asks to try again in 7 s"),
         (answering(429, b"", **{"retry-after": b"\xb2"}), SourceUnavailable, "HTTP 429"),
         (answering(429, b"", **{"retry-after": b"9" * 5000}), SourceUnavailable, "HTTP 429"),
@@ -460,8 +467,8 @@ async def test_a_server_that_cannot_be_reached_is_dialled_once_per_attempt():
     url = f"http://{server.address}/mcp"
     await server.close(0)
     source = over_http(url, tasks)
-    dial = source.supervisor._dial
-    source.supervisor._dial = lambda events: (dialled.append(1), dial(events))[1]
+    dial = source.supervisor._connector.dial
+    source.supervisor._connector.dial = lambda events: (dialled.append(1), dial(events))[1]
 
     with pytest.raises(SourceUnavailable, match="Connection refused"):
         await source.list_offers()

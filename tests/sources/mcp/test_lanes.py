@@ -11,11 +11,12 @@ from toolcrib.core.access import Caller
 from toolcrib.core.errors import RateLimited, ToolcribError
 from toolcrib.core.requests import Request, Result
 from toolcrib.core.source import MAIN_LANE, Lane, Listing
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.lanes import KEPT_S, Lanes, Ready
 from toolcrib.sources.mcp.link import ExitTrace, LinkEvents
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.source import McpSource
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.testing import FakeLink, FakeServer, ManualClock
 
 OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
@@ -79,7 +80,7 @@ class Made:
     def _note(self) -> None:
         self.asked += 1
 
-    def _make(self, ready: Ready) -> Supervisor:
+    def _make(self, lane: Lane, ready: Ready) -> Supervisor:
         async def dial(events: LinkEvents) -> FakeLink:
             await ready()
             return await self.server.dial(events)

@@ -15,11 +15,12 @@ from toolcrib.core.names import URI_MAX
 from toolcrib.core.offers import OfferKind, RequestKind
 from toolcrib.core.requests import Request
 from toolcrib.core.source import HandedLinks
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.link import ANY_URI, heed_news
 from toolcrib.sources.mcp.listing import TEMPLATES_MAX
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.source import McpSource
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import Outbound
@@ -372,3 +373,13 @@ async def test_so_many_templates_and_no_more_are_taken_of_a_server(source_of):
 
     assert sum(offer.kind is OfferKind.TEMPLATE for offer in listing.others) == TEMPLATES_MAX
     assert "the list was cut" in listing.problems[-1]
+
+
+async def test_a_tool_without_a_description_is_described_by_its_server_and_its_name(source_of):
+    """A model, and a list, have something to show."""
+    tools = [{"name": "a"}, {"name": "b", "description": ""}, {"name": "c", "description": None}]
+
+    server = serving({"tools/list": {"tools": [{**one, "inputSchema": {"type": "object"}} for one in tools]}})
+    listing = await source_of(server).list_offers()
+
+    assert [tool.description for tool in listing.tools] == ["lib tool: a", "lib tool: b", "lib tool: c"]

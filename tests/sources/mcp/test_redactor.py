@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.errors import RemoteError
 from toolcrib.sources.mcp import redactor
-from toolcrib.sources.mcp.redactor import WITHHELD, Redactor, _in_dialects, _in_json, withheld
+from toolcrib.sources.mcp.redactor import MASK, WITHHELD, Redactor, _in_dialects, _in_json, withheld
 
 SECRET = 's3cr3t/+"&<key>\\ü'
 PLAIN = "ghp_0123456789abcdefXYZ"
@@ -268,3 +268,19 @@ def test_a_large_message_is_cleaned_up_to_a_certain_amount_of_work(monkeypatch, 
     monkeypatch.setattr(redactor, "WORK_MAX", work + spare)
 
     assert (found.clean(message) != withheld(message)) is is_cleaned
+
+
+@pytest.mark.parametrize("before", ["", "u", "u:"])
+def test_base64_for_urls_is_found_where_it_differs(before):
+    """Wherever in a group of three bytes the secret begins."""
+    secret = "???>>>~~~???>>>~~~"
+    encoded = base64.urlsafe_b64encode(f"{before}{secret}".encode()).decode()
+
+    assert {"-", "_"} & set(encoded)
+    assert encoded not in (shown := Redactor({secret}).text(f"see {encoded} there"))
+    assert MASK in shown
+
+
+def test_the_shortest_beginning_of_a_secret_that_counts_is_cut_off():
+    """At the very end of a text that was cut."""
+    assert [Redactor({PLAIN}).cut_text(f"key={PLAIN[:length]}") for length in (3, 4)] == ["key=ghp", "key=***"]

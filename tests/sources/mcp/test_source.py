@@ -20,11 +20,12 @@ from toolcrib.core.requests import ErrorInfo, Request, RequestContext
 from toolcrib.core.source import Listing
 from toolcrib.sources.mcp import link as link_module
 from toolcrib.sources.mcp import listing as listing_module
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.link import ExitTrace
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire import eras
 
@@ -77,7 +78,7 @@ async def test_all_pages_are_listed_by_name(source_of):
 
     listing = await source_of(server).list_offers()
 
-    assert listing == Listing((Tool("a"), Tool("b"), Tool("c")), ttl_s=2.5, era="2025-11-25")
+    assert listing == Listing(tuple(Tool(name, f"files tool: {name}") for name in "abc"), ttl_s=2.5, era="2025-11-25")
     assert [params for method, params in server.link.asked if method == "tools/list"] == [{}, {"cursor": "1"}]
 
 

@@ -19,12 +19,13 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import sse_link
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.http_link import HttpLink
 from toolcrib.sources.mcp.link import LinkEvents, ServerRequest
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.sse_link import SseLink
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.testing import RecordingChannel
 from toolcrib.transports.http.server import Exchange, HttpRequest, HttpServer
 from toolcrib.wire.http import EVENT_LIMIT
@@ -376,7 +377,7 @@ async def test_a_stream_that_broke_is_opened_again_at_the_next_need():
 
         assert second is not first
         assert isinstance(second, SseLink)
-        assert supervisor.restarts == 1
+        assert supervisor.status().restarts == 1
 
 
 async def test_an_address_that_is_neither_is_told_of_as_the_first_attempt_found_it():

@@ -4,14 +4,18 @@ import asyncio
 
 import pytest
 
+from toolcrib.config.model import ServerConfig
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, ConnectionLost, InternalError, RemoteError, SourceUnavailable
 from toolcrib.core.events import Event
+from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import comeback, supervise
-from toolcrib.sources.mcp.link import ExitTrace
-from toolcrib.sources.mcp.negotiate import ClientIdentity
+from toolcrib.sources.mcp.comeback import SupervisorSettings
+from toolcrib.sources.mcp.http_link import HttpLink
+from toolcrib.sources.mcp.link import ExitTrace, LinkEvents
+from toolcrib.sources.mcp.negotiate import ClientIdentity, HandshakePatience, negotiate
 from toolcrib.sources.mcp.redactor import Redactor
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.testing import FakeServer, ManualClock
 
 OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
@@ -123,11 +127,11 @@ async def test_a_failed_attempt_is_followed_by_the_next_one(supervised):
     assert await supervisor.link() is server.link
 
     assert supervisor.told(events.SERVER_CONNECTING) == [
-        {"attempt": 1, "attempts": 3},
+        {"attempt": 1, "attempts": 3, "delay_s": 0.0},
         {"attempt": 1, "error": "not yet"},
-        {"attempt": 2, "attempts": 3},
+        {"attempt": 2, "attempts": 3, "delay_s": 0.0},
         {"attempt": 2, "error": "OSError: no"},
-        {"attempt": 3, "attempts": 3},
+        {"attempt": 3, "attempts": 3, "delay_s": 0.0},
     ]
     assert supervisor.told(events.SERVER_CONNECTED) == [{"attempt": 3, "era": "2025-11-25"}]
     assert stumbles == [1, 2]
@@ -149,6 +153,8 @@ async def test_the_pauses_before_each_attempt_are_the_configured_ones(supervised
         await supervisor.link()
 
     assert [pause for pause in pauses if pause] == [2.0, 4.0]
+    begun = [told for told in supervisor.told(events.SERVER_CONNECTING) if "error" not in told]
+    assert [(told["attempt"], told["delay_s"]) for told in begun] == [(1, 0.0), (2, 2.0), (3, 4.0)]
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 5])
@@ -200,7 +206,7 @@ async def test_a_server_that_does_not_answer_is_given_up_in_time(supervised):
         link.held = {"server/discover"}
         return link
 
-    supervisor._dial = held
+    supervisor._connector.dial = held
     with pytest.raises(SourceUnavailable, match=r"it did not answer within 0\.001 s while shaking hands"):
         await supervisor.link()
 
@@ -302,7 +308,7 @@ async def test_a_lost_connection_is_made_anew_at_the_next_need(supervised):
     second = await supervisor.link()
 
     assert between == (None, "failing")
-    assert (second is not first, second.is_open, supervisor.restarts) == (True, True, 1)
+    assert (second is not first, second.is_open, supervisor.status().restarts) == (True, True, 1)
     assert supervisor.told(events.SERVER_LOST) == [{"error": "was killed by signal 9"}]
     assert supervisor.status().error == ""
 
@@ -590,18 +596,61 @@ async def test_a_server_that_hangs_in_the_handshake_gets_its_autopsy_at_once(sup
     server = FakeServer()
     server.remains = ExitTrace(7, stderr=["waiting for the database"])
     supervisor = supervised(server, delays_s=(0.0, 3600.0), handshake_timeout_s=0.001)
-    dial = supervisor._dial
+    dial = supervisor._connector.dial
 
     async def held(link_events):
         link = await dial(link_events)
         link.held = {"server/discover"}
         return link
 
-    supervisor._dial = held
+    supervisor._connector.dial = held
     with pytest.raises(SourceUnavailable, match="waiting for the database") as failed:
         await asyncio.wait_for(supervisor.link(), 150)
 
     assert (failed.value.details["attempts"], server.dialled) == (1, 1)
+
+
+async def test_a_server_that_accepts_and_says_nothing_is_tried_again_like_any_other():
+    """Each attempt gets the time to connect, not that of a whole discovery."""
+    taken: list[asyncio.StreamWriter] = []
+    listener = await asyncio.start_server(lambda _reader, writer: taken.append(writer), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+    config = ServerConfig("mute", url=url, connect_timeout_s=0.05)
+    told, tasks = [], TaskScope(lambda _name, _error: None)
+    settings = SupervisorSettings((0.0, 0.0, 0.0), handshake_timeout_s=3600, first_answer_timeout_s=0.05)
+    supervisor = Supervisor(
+        "mute", lambda link_events: HttpLink.open(config, link_events, tasks), OFFER, settings, told.append
+    )
+    try:
+        with pytest.raises(SourceUnavailable) as failed:
+            await asyncio.wait_for(supervisor.link(), 150)
+    finally:
+        await supervisor.close()
+        await tasks.close()
+        listener.close()
+        for writer in taken:
+            writer.close()
+
+    assert str(failed.value) == (
+        "Server 'mute' is not available after 3 attempts: it did not answer within 0.05 s while shaking hands. Check"
+        " that an MCP server is at that address; if it is only slow, raise its `connect_timeout`. Everything else goes"
+        " on without it."
+    )
+    assert [event.fields["attempt"] for event in told if event.level == "warning"] == [1, 2, 3]
+
+
+async def test_a_server_that_has_answered_something_gets_the_time_of_the_whole_handshake():
+    """Only silence is given up early."""
+    patience, server = HandshakePatience(600, 3600), FakeServer()
+    before = patience.allowed_s, patience.is_whole
+
+    async with patience.limit:
+        await negotiate(await server.dial(LinkEvents(lambda: None, lambda: None)), OFFER, "", patience)
+        ends_s = patience.limit.when() - asyncio.get_running_loop().time()
+
+    assert before == (600, False)
+    assert (patience.allowed_s, patience.is_whole) == (3600, True)
+    assert ends_s > 3000
 
 
 async def give_up(supervisor: Watched, link: object, waited_s: float = 2.0, **fields: int) -> None:
@@ -626,7 +675,7 @@ async def test_three_questions_in_a_row_without_a_word_end_the_link(supervised):
     assert states == [(True, True), (True, True), (False, False)]
     assert supervisor.told(events.SERVER_LOST) == [{"error": "answered nothing any more"}]
     assert supervisor.status().details["phase"] == "running"
-    assert (await supervisor.link(), supervisor.restarts) == (server.links[1], 1)
+    assert (await supervisor.link(), supervisor.status().restarts) == (server.links[1], 1)
 
 
 async def test_a_listing_without_a_word_ends_the_link(supervised):

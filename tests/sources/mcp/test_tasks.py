@@ -17,9 +17,10 @@ from toolcrib.core.long_work import EXTENSION, TaskState
 from toolcrib.core.offers import RequestKind, Tool
 from toolcrib.core.requests import Request
 from toolcrib.core.source import Listing
+from toolcrib.sources.mcp.comeback import SupervisorSettings
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.source import McpSource
-from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.mcp.supervise import Supervisor
 from toolcrib.sources.mcp.tasks import POLL_LEAST_S, POLL_MOST_S, SAME_FOR_S, TTL_MS, ServerTasks
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire.results import read_head

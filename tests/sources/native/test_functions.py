@@ -2,11 +2,17 @@
 
 import asyncio
 import contextvars
+import errno
+import socket
+import ssl
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from email.message import Message
+from urllib.error import HTTPError, URLError
 
 import pytest
+import requests
 
 from toolcrib.core.errors import (
     CallCancelled,
@@ -22,7 +28,7 @@ from toolcrib.core.events import Event
 from toolcrib.core.offers import Deprecation, Example, SecurityLevel, Tool
 from toolcrib.core.requests import Request
 from toolcrib.sources.native.functions import define, native_tool, tool
-from toolcrib.sources.native.source import NativeSource
+from toolcrib.sources.native.source import NativeSource, version_key
 
 
 def add(a: int, b: int = 2) -> int:
@@ -200,6 +206,18 @@ def raising_async(error: BaseException):
     return fails
 
 
+def answered(status: int) -> requests.Response:
+    response = requests.Response()
+    response.status_code = status
+    return response
+
+
+def like_httpx(base: str, name: str) -> type[Exception]:
+    """An error as httpx has it; the library itself need not be there to be recognised."""
+    parent = type(base, (Exception,), {"__module__": "httpx"})
+    return type(name, (parent,), {"__module__": "httpx"})
+
+
 @pytest.mark.parametrize("make", [raising, raising_async])
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
@@ -209,6 +227,23 @@ def raising_async(error: BaseException):
         (ZeroDivisionError("division by zero"), ToolFailed, "fails failed: ZeroDivisionError: division by zero"),
         (ConnectionRefusedError("port 1"), SourceUnavailable, "fails: the service behind this tool is unavailable"),
         (TimeoutError(), SourceUnavailable, "(TimeoutError). Try again later."),
+        (socket.gaierror(-2, "Name or service not known"), SourceUnavailable, "Name or service not known)"),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), SourceUnavailable, "the service behind this tool"),
+        (OSError(errno.ENOENT, "No such file"), ToolFailed, "fails failed: FileNotFoundError"),
+        (ssl.SSLError("handshake"), SourceUnavailable, "the service behind this tool is unavailable"),
+        (URLError(ConnectionRefusedError(111, "refused")), SourceUnavailable, "the service behind this tool"),
+        (URLError("no host given"), SourceUnavailable, "the service behind this tool is unavailable"),
+        (URLError(FileNotFoundError(2, "no file")), ToolFailed, "fails failed: URLError"),
+        (HTTPError("http://x", 503, "Busy", Message(), None), SourceUnavailable, "the service behind this tool"),
+        (HTTPError("http://x", 404, "None", Message(), None), ToolFailed, "fails failed: HTTPError: HTTP Error 404"),
+        (requests.ConnectionError("no route"), SourceUnavailable, "the service behind this tool is unavailable"),
+        (requests.ReadTimeout("slow"), SourceUnavailable, "the service behind this tool is unavailable"),
+        (requests.exceptions.InvalidURL("what?"), ToolFailed, "fails failed: InvalidURL"),
+        (requests.HTTPError("busy", response=answered(429)), SourceUnavailable, "the service behind this tool"),
+        (requests.HTTPError("gone", response=answered(410)), ToolFailed, "fails failed: HTTPError: gone"),
+        (like_httpx("TransportError", "ConnectError")("refused"), SourceUnavailable, "the service behind this tool"),
+        (like_httpx("TransportError", "TimeoutException")("late"), SourceUnavailable, "the service behind this tool"),
+        (like_httpx("HTTPError", "InvalidURL")("what?"), ToolFailed, "fails failed: InvalidURL: what?"),
         (SystemExit(3), ToolFailed, "fails failed: SystemExit: 3"),
         (BaseExceptionGroup("two", [SystemExit()]), ToolFailed, "fails failed: BaseExceptionGroup"),
         (PermissionDenied("not you"), PermissionDenied, "not you"),
@@ -286,17 +321,81 @@ async def test_a_taken_name_is_replaced_with_a_warning():
     assert (await source.answer(Request("greet", "greet", {}))).text == "new"
 
 
-async def test_versions_stand_side_by_side():
-    """The newest under the plain name, the older ones under name and version."""
-    events: list[Event] = []
-    source = NativeSource([version(number, number) for number in ("1.0", "2.0", "3.0")], emit=events.append)
+@pytest.mark.parametrize("order", [("1.9", "1.10", "2.0-rc1"), ("2.0-rc1", "1.10", "1.9"), ("1.10", "2.0-rc1", "1.9")])
+async def test_versions_stand_side_by_side_and_the_newest_is_the_default(order):
+    """The newest has the plain name, in whatever order they came; each of the others has name and version."""
+    source = NativeSource([version(number, number) for number in order])
 
     answers = {
         shown.name: (await source.answer(Request(shown.name, shown.name, {}))).text for shown in source.listing.tools
     }
 
-    assert answers == {"greet": "3.0", "greet@1.0": "1.0", "greet@2.0": "2.0"}
-    assert events == []
+    assert answers == {"greet": "2.0-rc1", "greet@1.9": "1.9", "greet@1.10": "1.10"}
+
+
+def test_an_older_version_that_comes_later_is_said_to_be_no_default():
+    events: list[Event] = []
+
+    NativeSource([version(number, number) for number in ("1.0", "3.0", "2.0")], emit=events.append)
+
+    assert events == [
+        Event("tools.registry.older", "warning", {"tool": "greet", "version": "2.0", "default": "3.0"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("1.0", "1.0.1"), ("1.9", "1.10"), ("2.0.0-rc.1", "2.0.0"), ("v1", "v2"), ("", "0.1"), ("1.2-a", "1.2-b")],
+)
+def test_versions_are_compared_by_their_numbers(first, second):
+    assert version_key(first) < version_key(second)
+    assert version_key("1.0") == version_key("1.0.0")
+
+
+def test_a_tool_leaves_by_its_name_and_one_version_by_name_and_version():
+    """When the newest version leaves, the next one is the default."""
+
+    def names():
+        return [shown.name for shown in source.listing.tools]
+
+    source = NativeSource([version(number, number) for number in ("1.0", "2.0", "3.0")])
+    unknown = [source.unregister("greet@4.0"), source.unregister("wave")]
+    gone = source.unregister("greet@3.0")
+    after_newest = names()
+    source.unregister("greet@1.0")
+    after_oldest = names()
+
+    assert (unknown, gone) == ([False, False], True)
+    assert (after_newest, after_oldest) == (["greet", "greet@1.0"], ["greet"])
+    assert (source.unregister("greet"), names()) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"name": "my tool!"}, "name"),
+        ({"name": "n" * 200}, "name"),
+        ({"name": "prompt x"}, "name"),
+        ({"name": "greet@2"}, "name"),
+        ({"timeout_s": -1}, "timeout_s"),
+        ({"timeout_s": 0}, "timeout_s"),
+        ({"timeout_s": float("nan")}, "timeout_s"),
+        ({"timeout_s": "5"}, "timeout_s"),
+        ({"timeout_s": True}, "timeout_s"),
+        ({"description": "d" * 20_000}, "description"),
+        ({"description": ["what it does"]}, "description"),
+    ],
+)
+def test_a_definition_that_cannot_be_meant_is_refused_when_it_is_registered(options, part):
+    with pytest.raises(DefinitionError, match=part) as refused:
+        define(add, **options)
+
+    assert refused.value.code == "TOOL_INVALID_INPUT"
+    assert refused.value.hint
+
+
+def test_a_function_that_says_nothing_of_itself_has_a_description_all_the_same():
+    assert define(lambda: None, name="boil").tool.description == "Native tool: boil"
 
 
 def test_whoever_listens_is_told_of_every_change():

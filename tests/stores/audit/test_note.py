@@ -310,3 +310,14 @@ async def test_a_cut_is_noticed_by_what_was_noted_before_even_if_nothing_could_b
     log.close()
 
     assert (in_file.note.read().seq, len(told)) == (4, 1)
+
+
+async def test_a_noted_entry_that_is_missing_among_others_is_told_as_missing(in_file):
+    """Not as one that was changed: the next entry is another one."""
+    await written(in_file.place, numbered(4))
+    with in_file.place.reading() as log:
+        noted = Head(2, next(log.rows(2, 1))[1])
+    tamper(in_file.place.path, "DELETE FROM entry WHERE seq = 2")
+
+    with in_file.place.reading() as log:
+        assert fault_of(log, noted).kind == "tail cut"

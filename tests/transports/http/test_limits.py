@@ -236,3 +236,14 @@ def test_when_all_are_busy_nobody_else_has_a_place_wherever_they_come_from():
     filled(places, [Guest(None), Guest(None)], ("192.0.2.8", 1))
 
     assert not places.take(Guest(None), ("192.0.2.9", 1))
+
+
+def test_an_address_with_just_half_of_the_places_is_not_crowded():
+    """Then the oldest goes, whoever it is."""
+    places = Places(10)
+    half = filled(places, [Guest(KEPT_ALIVE, 9.0) for _ in range(5)], THERE)
+    rest = filled(places, [Guest(KEPT_ALIVE, float(number)) for number in range(5)], ("198.51.100.1", 1))
+
+    assert places.take(Guest(), ("203.0.113.1", 1))
+    assert [guest.dropped for guest in rest] == [True, False, False, False, False]
+    assert not any(guest.dropped for guest in half)

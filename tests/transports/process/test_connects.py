@@ -218,6 +218,16 @@ def test_a_granted_connection_is_made_for_the_server_itself(kernel, server, clie
     assert open_sockets().count(os.readlink(f"/proc/self/fd/{client.fileno()}")) == 1
 
 
+def test_an_error_from_before_is_not_told_of_a_connection_that_worked(kernel, server, client):
+    """The C library leaves the number of the last error where it is when all goes well."""
+    deciding = object.__new__(Connects)
+    deciding.listener, deciding.ports = kernel.reading, frozenset({server.getsockname()[1]})
+    address = ctypes.create_string_buffer(inet(*server.getsockname()))
+    ctypes.set_errno(errno.EBADF)
+
+    assert deciding.connect(1, os.getpid(), client.fileno(), ctypes.addressof(address), 16) == 0
+
+
 def test_a_connection_that_is_not_granted_is_refused_and_not_made(kernel, server, client, attended):
     kernel.ask(6, client, inet("127.0.0.1", 1))
 

@@ -153,7 +153,7 @@ async def test_a_missing_runtime_is_named(spawner, marker, tmp_path):
         await spawner.start(ProcessSpec(("npx", "-y", "server"), env))
 
     assert str(caught.value) == "command not found: 'npx'. Install Node.js or give the full path."
-    assert caught.value.details == {"phase": "start", "command": "npx", "errno": 2}
+    assert caught.value.details == {"phase": "start", "command": "npx", "errno": 2, "failure": "command"}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
     """
 
     def layer(subject: Subject, following: Step) -> Step:
-        if subject.kind is RequestKind.COMPLETE:  # its arguments are about those of the offer, which may be half typed
+        # what is completed may be half typed, and is about the arguments of the offer
+        if subject.kind is RequestKind.COMPLETE or subject.is_transparent:
             return following
         schema = subject.offer.input_schema
         check = compile_check(schema)
@@ -110,7 +111,7 @@ def normalise(emit: Emit) -> Layer:
     """The configured renames of a tool first, then snake_case to camelCase where the schema has the camelCase name."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        if not subject.server:
+        if not subject.server or subject.is_transparent:
             return following
         renamer = Renamer.for_schema(subject.offer.input_schema, subject.offer.renames)
         if renamer is None:

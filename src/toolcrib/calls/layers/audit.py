@@ -114,6 +114,14 @@ def _facts_of_others(arguments: Mapping[str, Any], redact: Callable[[str], str] 
     return {"arguments_size": len(encoded)} | ({} if redact is None else {"values": _values(encoded, redact)})
 
 
+def result_values(result: Result, redact: Callable[[str], str]) -> str:
+    """What came of a call, as its arguments are told: without secrets, and cut to a length."""
+    try:
+        return _values(result.raw if result.raw is not None else _encode_all(result.mcp), redact)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
+        return "***"
+
+
 def _values(encoded: bytes, redact: Callable[[str], str]) -> str:
     """The values without secrets, cut to a length; what is too deep to be looked through is withheld.
 

@@ -11,6 +11,7 @@ from toolcrib.core.errors import (
     OutcomeUnknown,
     ProtocolError,
     RemoteError,
+    SignInNeeded,
     SourceUnavailable,
     ToolcribError,
     ToolFailed,
@@ -120,7 +121,7 @@ class Breakers:
 FAULTS = (SourceUnavailable, ProtocolError, CallTimeout)
 LOSSES = (ConnectionLost, OutcomeUnknown)
 """A server that went away makes nobody wait here: it is started again, and how soon is decided there."""
-ANSWERS = (RemoteError, ToolFailed)
+ANSWERS = (RemoteError, ToolFailed, SignInNeeded)
 """What a server that works says of a call it cannot do."""
 
 
@@ -197,10 +198,10 @@ class BreakerWatch:
                 self.breaker.end_try()
         elif isinstance(error, asyncio.CancelledError) and call.context.is_late and self._had_its_time(call):
             self._note_failure(f"it did not answer {call.target} in time.", is_try=is_try)
-        elif isinstance(error, FAULTS) and not isinstance(error, LOSSES) and self._is_news(error, began, is_try=is_try):
-            self._note_failure(error.message, is_try=is_try)
         elif isinstance(error, ANSWERS):
             self.note_success()
+        elif isinstance(error, FAULTS) and not isinstance(error, LOSSES) and self._is_news(error, began, is_try=is_try):
+            self._note_failure(error.message, is_try=is_try)
         elif is_try:
             self.breaker.end_try()
 

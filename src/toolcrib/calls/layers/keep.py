@@ -44,7 +44,8 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
     """Results up to the limit pass untouched; what cannot be kept passes whole, and is told."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        limit = settings.limit if subject.offer.result_limit is None else subject.offer.result_limit
+        usual = 0 if subject.is_transparent else settings.limit
+        limit = usual if subject.offer.result_limit is None else subject.offer.result_limit
         # What a program reads or gets was asked for by its user, not by a model that it would be too much for.
         is_read = subject.kind is RequestKind.READ
         is_kept = is_read or subject.kind in (RequestKind.CALL, RequestKind.TASK)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from toolcrib.calls.layers.audit import (
     facts_of,
     plain_names,
+    result_values,
     shape_of,
     size_of,
     told_repairs,
@@ -23,7 +24,7 @@ from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
-from toolcrib.core.audit import Audit, AuditEntry, NoAudit
+from toolcrib.core.audit import VISIT, Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.requests import Request, Result
@@ -101,7 +102,7 @@ class Told:
     clock: Callable[[], float]
     new_trace_id: Callable[[], str] = field(default_factory=lambda: trace_ids().__next__)
     redact: Callable[[str], str] | None = None
-    """Takes the secrets out of encoded arguments; ``None``: their values are not written down at all."""
+    """Takes the secrets out of encoded arguments and results; ``None``: neither is written down at all."""
     slow_s: float = math.inf
     """Whatever takes longer is told as a warning."""
 
@@ -115,6 +116,8 @@ def observe(watchers: Watchers, told: Told) -> Layer:
 
         async def step(call: Request) -> Result:
             began = clock()
+            if call.context.is_visit:
+                return await watch.visit(call, following, began)
             entry = watch.begin(call, began)
             metrics.in_flight += 1
             try:
@@ -170,8 +173,7 @@ class _Watch:
         """Find out what shall be known of a call, and show it."""
         live, context = self._live, call.context
         if self._writes:
-            context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
-            context.facts = facts_of(call, self._told.redact, self._known)
+            self._look_at(call)
         elif live is not None:
             context.trace_id = context.trace_id or trace_id_of(call.meta)
             context.facts = {"arguments": shape_of(call.arguments, self._known)}
@@ -181,6 +183,29 @@ class _Watch:
         about = self._about if grants is EVERYTHING else self._abouts.get(grants) or self._about_for(grants)
         entry = context.live = live.open(call, about, context.facts["arguments"], began)
         return entry
+
+    def _look_at(self, call: Request) -> None:
+        """Find out what the audit log shall know."""
+        context = call.context
+        context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
+        context.facts = facts_of(call, self._told.redact, self._known)
+
+    async def visit(self, call: Request, following: Step, began: float) -> Result:
+        """Only write down what the page looks at: nobody called anything."""
+        if self._writes:
+            self._look_at(call)
+        try:
+            result = await following(call)
+        except BaseException as error:
+            ruling = "denied" if isinstance(error, PermissionDenied) else "allowed"
+            self._note_visit(call, began, code_of(error), ruling)
+            raise
+        self._note_visit(call, began, SUCCESS if result.error is None else result.error.code, "allowed")
+        return result
+
+    def _note_visit(self, call: Request, began: float, outcome: str, ruling: str) -> None:
+        if self._writes:
+            self._write(call, self._clock() - began, outcome, ruling, VISIT)
 
     def _about_for(self, grants: Grants) -> About:
         """The server and level of the tool, for a caller who may know of it."""
@@ -199,6 +224,8 @@ class _Watch:
             self._live.close(entry, ended, outcome, message)
         if self._writes:
             call.context.facts["result_size"] = size_of(result)
+            if self._told.redact is not None:
+                call.context.facts["result"] = result_values(result, self._told.redact)
             self._write(call, elapsed_s, outcome, "allowed")
         if fault is None:
             self._tally.note(elapsed_s, 0)
@@ -242,12 +269,12 @@ class _Watch:
         self._metrics.count_unknown(code)
         self._emit(finished(call, 0.0, code))
 
-    def _write(self, call: Request, elapsed_s: float, outcome: str, decision: str) -> None:
+    def _write(self, call: Request, elapsed_s: float, outcome: str, decision: str, event: str = "") -> None:
         caller, context, (server, level) = call.caller, call.context, self._about
         if context.repairs:
             context.facts["repairs"] = told_repairs(context.repairs)
         entry = AuditEntry(
-            self._event,
+            event or self._event,
             call.name,
             server,
             caller.id,

@@ -42,7 +42,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
         schema = subject.offer.output_schema
         if subject.settle is not None:
             return _settled(subject.settle, following)
-        if schema is None:
+        if schema is None or subject.is_transparent:
             return following
         check = compile_check(schema)
         if check.gap:

@@ -12,9 +12,9 @@ from toolcrib.cli.failures import OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
-from toolcrib.config.foreign.locations import CONFIG_NAME
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.core.errors import did_you_mean
+from toolcrib.core.places import CONFIG_NAME
 from toolcrib.crib.loading import load
 from toolcrib.project.connecting import (
     ClientChange,

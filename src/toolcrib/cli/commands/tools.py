@@ -3,24 +3,27 @@
 import shlex
 from collections.abc import Iterator
 
+import msgspec
+
 from toolcrib.catalog.catalog import FORMATS, Route, offer_routes, signature_of
 from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
+from toolcrib.catalog.standing import is_unasked
 from toolcrib.cli.console import Column, Console, one_line, print_table
 from toolcrib.cli.content import example_call, parameter_rows, type_name
-from toolcrib.cli.entries import say_errors
+from toolcrib.cli.entries import next_words, say_errors
 from toolcrib.cli.failures import NOT_FOUND, OK, UNREACHABLE, UsageError, unknown_server
 from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover, discover_unasked, make_known, open_here, open_window
 from toolcrib.core.access import LOCAL_USER, Decision, decide, decided_by
 from toolcrib.core.kinds import DiscoveryStatus, ServerState
-from toolcrib.core.offers import OfferKind, Tool
+from toolcrib.core.offers import OfferKind, Tool, about_tool
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.window import ProfileView
 from toolcrib.project.running import has_only_builtin
 from toolcrib.schema.text import printable
 from toolcrib.server.views.offers import ListedOffer, found_offer, listed_offer, offer_detail, prompt_arguments
-from toolcrib.server.views.servers import is_unasked, server_views
+from toolcrib.server.views.servers import server_views
 from toolcrib.server.views.tools import ListedTool, found_tool, listed_tool, missing_tool, tool_detail
 
 _MEANT = {
@@ -143,9 +146,7 @@ def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
     say_errors(console, views)
     for view in views:
         if view.state in (ServerState.NEVER, ServerState.DISABLED):
-            verb = "refresh" if view.state is ServerState.NEVER else "enable"
-            note = "not asked yet" if view.state is ServerState.NEVER else "disabled"
-            console.say(f"{view.name}: {note}. Run `toolcrib servers {verb} {view.name}`.", "dim")
+            console.say(f"{view.name}: {view.cause}. {next_words(view)}.", "dim")
     if has_only_builtin(crib):
         console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
 
@@ -302,7 +303,25 @@ def _facts(route: Route, crib: Crib) -> Iterator[tuple[str, str]]:
     if shelf is not None:
         yield "server", f"{route.server}, asked {shelf.record.last_discovery or 'never'}"
     yield "tokens", f"about {route.tokens}"
+    yield from _more_facts(tool)
     yield "example", one_line(example_call(route.name, tool))
+
+
+def _more_facts(tool: Tool) -> Iterator[tuple[str, str]]:
+    """What only native tools say of themselves, and timeouts."""
+    if tool.deprecation is not None:
+        instead = f" Use {tool.deprecation.use_instead} instead." if tool.deprecation.use_instead else ""
+        yield "leaves", one_line(f"deprecated: {tool.deprecation.reason}{instead}")
+    if tool.version:
+        yield "version", one_line(tool.version)
+    if tool.category:
+        yield "for", tool.category
+    if tool.capabilities:
+        yield "needs", ", ".join(sorted(tool.capabilities))
+    if tool.timeout_s is not None:
+        yield "timeout", f"{tool.timeout_s:g} s"
+    for example in about_tool(tool).get("examples", []):
+        yield "such as", one_line(msgspec.json.encode(example).decode())
 
 
 def _output(tool: Tool) -> str:

@@ -6,18 +6,19 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from toolcrib.cli.background import BACKGROUND, run_background
 from toolcrib.cli.commands.files import add_first_run, offer_import
 from toolcrib.cli.console import Console
 from toolcrib.cli.entries import print_servers
+from toolcrib.cli.flags import HTTP, NAMES_AND_FILES
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.cli.opening import asking, wait_with_status
 from toolcrib.cli.running import Stop, run_until_stopped
-from toolcrib.cli.serving import HTTP, NAMES_AND_FILES, open_serving
+from toolcrib.cli.serving import open_serving
 from toolcrib.config.model import is_bare
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
-from toolcrib.core.kinds import ServerState
 from toolcrib.crib.crib import Crib
 from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
@@ -93,7 +94,7 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
 def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console, *, cost: str) -> None:
     views = [*native_view(serving.crib), *server_views(serving.crib)]
     for view in views:
-        view.error = view.error or (troubles.get(view.name) if view.state is ServerState.ASKING else None)
+        view.cause = troubles.get(view.name, view.cause) if view.state.is_underway else view.cause
     if options.json:
         console.print_json(_document(serving, views))
         return
@@ -180,6 +181,7 @@ def client_entry(serving: Serving) -> Mapping[str, object]:
     *HTTP,
     arg("--replica", metavar="NAME", help="what this one is called among replicas [by its machine and process]"),
     *NAMES_AND_FILES,
+    *BACKGROUND,
     examples="""\
 examples:
   toolcrib serve
@@ -188,6 +190,8 @@ examples:
 )
 def run_serve(options: Options, console: Console) -> int:
     """Serve until a signal says stop."""
+    if options.background is not None:
+        return run_background(options, console)
 
     async def serve(stop: Stop) -> int:
         async with open_serving(options, console, serving_log(options, console)) as serving:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.config.manifest import MANIFEST_NAME
+from toolcrib.core.places import CONFIG_NAME, LOCK_NAME, OTHER_PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +119,6 @@ def _chosen(machine: Computer, variable: str, usual: str) -> Path:
     given = machine.env.get(variable)
     return Path(given) if given else machine.home / usual
 
-
-CONFIG_NAME = "toolcrib.toml"
-LOCK_NAME = "toolcrib.lock"
-OTHER_PROGRAMS = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
-"""Project files of other programs, read when there is no toolcrib.toml; only in the directory itself."""
 
 READ_AT_START = (CONFIG_NAME, LOCK_NAME, *OTHER_PROGRAMS, MANIFEST_NAME)
 """What toolcrib reads its servers from without being asked to."""

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from toolcrib.config.model import ServerConfig
+from toolcrib.core.patterns import lazy_pattern
 
 MILLISECONDS = 0.001
 SECONDS = 1.0
@@ -44,7 +45,7 @@ class ForeignServer:
 
 Note = Callable[[str], None]
 
-_REFERENCE = re.compile(
+_REFERENCE = lazy_pattern(
     r"""\$\{(?P<braced>[^{}]*)\}
     |\{\{(?P<template>[^{}]*)\}\}
     |\{(?P<kind>env|file):(?P<inner>[^{}]*)\}
@@ -52,8 +53,8 @@ _REFERENCE = re.compile(
     |%(?P<percent>[A-Za-z_]\w*)%""",
     re.VERBOSE,
 )
-_BARE = re.compile(r"(?P<scheme>(?:Bearer |Basic |token )?)(?:\$(?P<shell>[A-Za-z_]\w*)|%(?P<percent>[A-Za-z_]\w*)%)")
-_VARIABLE = re.compile(r"(?:env:)?([A-Za-z_]\w*)(:-[^{}]*)?")
+_BARE = lazy_pattern(r"(?P<scheme>(?:Bearer |Basic |token )?)(?:\$(?P<shell>[A-Za-z_]\w*)|%(?P<percent>[A-Za-z_]\w*)%)")
+_VARIABLE = lazy_pattern(r"(?:env:)?([A-Za-z_]\w*)(:-[^{}]*)?")
 _HOME_PARTS = {
     "userHome": "${HOME}",
     "user_home": "${HOME}",

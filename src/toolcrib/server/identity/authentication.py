@@ -16,6 +16,9 @@ from toolcrib.core.network import Network
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib.backend import find_backend
+from toolcrib.server.identity.oauth import SCOPE, BuiltinAuthorizationServer, ResourceIdentity
+from toolcrib.server.identity.oauth_clients import ClientDirectory, fetch_document
+from toolcrib.server.identity.oauth_tokens import ACCESS_PREFIX, CALLER_KIND, OWNER_USER, ConnectedCallers
 from toolcrib.server.identity.owner_token import (
     FoundToken,
     given_token,
@@ -28,8 +31,10 @@ from toolcrib.server.identity.owner_token import (
 from toolcrib.server.identity.run_proof import PREFIX as RUN_PREFIX
 from toolcrib.server.identity.run_proof import RunProof
 from toolcrib.server.identity.sign_in import SignIns, Tokens
+from toolcrib.server.mcp.addresses import SERVER_PATH, is_mcp
 from toolcrib.server.mcp.http import IsCurrent, always
 from toolcrib.stores.access_tokens import PREFIX, TokenBook
+from toolcrib.stores.connections import ConnectedClient
 from toolcrib.stores.paths import Environment, for_network
 from toolcrib.transports.http.guard import Identify
 from toolcrib.transports.http.message import Refusal
@@ -38,12 +43,12 @@ if TYPE_CHECKING:
     from toolcrib.server.identity.jwt import Claims, JwtGate, KeyRing
 
 OWNER = Caller(OWNER_ID, "token", EVERYTHING)
-PERSON = Caller("owner@page", "local", EVERYTHING)
+PERSON = Caller(OWNER_USER, "local", EVERYTHING)
 """The owner at the page: somebody else than the clients that carry the owner's token."""
 NOBODY = Caller("nobody", "token", NOTHING)
-SCOPE = "toolcrib:"
 KNOWN_MAX = 1024
 _OURS = PREFIX.encode()
+_CONNECTED = ACCESS_PREFIX.encode()
 
 TOKENS_UNREADABLE = Refusal(
     503,
@@ -86,8 +91,16 @@ def grants_of(scope: Iterable[str]) -> Grants:
 class Callers:
     """Everybody who may come in with a token."""
 
-    def __init__(self, owner: str, kept: TokenBook, jwt: "JwtGate | None", now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        owner: str,
+        kept: TokenBook,
+        jwt: "JwtGate | None",
+        now: Callable[[], float],
+        connected: ConnectedCallers | None = None,
+    ) -> None:
         self._owner, self._kept, self._jwt, self._now = owner.encode(), kept, jwt, now
+        self._connected = connected
         self._subjects: dict[Claims, Caller] = {}
         self._ends: dict[tuple[str, Grants], int] = {}
         """When the last token of each subject that came in expires, by what it grants."""
@@ -95,28 +108,45 @@ class Callers:
 
     def identify(self, presented: bytes) -> Caller | Refusal | None:
         """Who sends this token; ``None`` for nobody."""
-        if presented.startswith(_OURS):
-            try:
-                found = self._kept.identify(presented)
-            except (ConfigError, StoreUnavailable):
-                return TOKENS_UNREADABLE
-            if found is not None:
-                return found
+        try:
+            found = self._by_book(presented)
+        except (ConfigError, StoreUnavailable):
+            return TOKENS_UNREADABLE
+        if found is not None:
+            return found
         if hmac.compare_digest(presented, self._owner):
             return OWNER
         return self._subject(presented) if self._jwt is not None and presented.count(b".") == 2 else None
+
+    def _by_book(self, presented: bytes) -> Caller | None:
+        if presented.startswith(_OURS):
+            return self._kept.identify(presented)
+        if self._connected is not None and presented.startswith(_CONNECTED):
+            return self._connected.identify(presented)
+        return None
 
     def is_current(self, caller: Caller) -> bool:
         """Whether a caller that came in some time ago may still do so."""
         kind, _, rest = caller.id.partition(":")
         if kind == "token":
             return self._kept.is_active(rest)
+        if kind == CALLER_KIND:
+            return self._is_connected(caller, unknown=False)
         return kind != "jwt" or self._ends.get((caller.id, caller.grants), 0) > self._now()
 
     def may_stay(self, caller: Caller) -> bool:
         """Whether what a caller has under way goes on: not knowing for certain is no reason to end it."""
         kind, _, token_id = caller.id.partition(":")
+        if kind == CALLER_KIND:
+            return self._is_connected(caller, unknown=True)
         return not self._kept.has_ended(token_id) if kind == "token" else self.is_current(caller)
+
+    def _is_connected(self, caller: Caller, *, unknown: bool) -> bool:
+        """Whether a client is still connected; ``unknown`` is what counts while nobody can tell."""
+        try:
+            return self._connected is not None and self._connected.is_current(caller)
+        except (ConfigError, StoreUnavailable):
+            return unknown
 
     def _subject(self, presented: bytes) -> Caller | Refusal | None:
         claims = self._jwt.check(presented) if self._jwt is not None else None
@@ -168,6 +198,10 @@ class Authentication:
     """To be kept fresh by whoever serves."""
     tokens: TokenBook | None = None
     """Those that were given to others; to be followed by whoever serves."""
+    resource: ResourceIdentity | None = None
+    """What clients are told of who gives them tokens; ``None`` where nobody does."""
+    oauth: BuiltinAuthorizationServer | None = None
+    """The built-in authorization server, if there is one; what it keeps is to be followed by whoever serves."""
 
     def admit_proven(self, proof: RunProof) -> "Authentication":
         """The same, and whoever can read the run file is the owner."""
@@ -186,6 +220,8 @@ class Authentication:
             tasks.spawn(self.keys.run(), "auth.keys")
         if self.tokens is not None:
             tasks.spawn(self.tokens.follow(), "auth.tokens")
+        if self.oauth is not None:
+            tasks.spawn(self.oauth.book.follow(), "auth.connections")
         try:
             yield
         finally:
@@ -209,10 +245,44 @@ def make_authentication(
     kept.read()  # one that cannot be used is told now, not to the first client
     owner = given or kept_token(token_path(here.env))
     gate, keys = _jwt(config, here) if has_issuer(config.auth) else (None, None)
-    callers = Callers(owner.value, kept, gate, here.now)
+    resource = _resource(config)
+    oauth, connected = _oauth(config, here, resource, kept) if config.oauth == "builtin" else (None, None)
+    callers = Callers(owner.value, kept, gate, here.now, connected)
     tokens = Tokens(callers.identify, callers.is_current, callers.may_stay)
-    sign_ins = SignIns(PERSON, lambda: owner.value, tokens, here.clock)
-    return Authentication(NOBODY, sign_ins, callers.identify, callers.identify, callers.may_stay, owner, keys, kept)
+    return Authentication(
+        caller=NOBODY,
+        sign_ins=SignIns(PERSON, lambda: owner.value, tokens, here.clock),
+        by_token=callers.identify,
+        identify=callers.identify,
+        may_stay=callers.may_stay,
+        owner=owner,
+        keys=keys,
+        tokens=kept,
+        resource=resource if oauth is not None or keys is not None else None,
+        oauth=oauth,
+    )
+
+
+def _resource(config: Config) -> ResourceIdentity:
+    issuers = (config.auth.issuer,) if has_issuer(config.auth) else ()
+    return ResourceIdentity(issuers, config.oauth_level, is_endpoint)
+
+
+def is_endpoint(path: str) -> bool:
+    """Whether MCP is served at a path."""
+    return is_mcp(path.encode("utf-8", "replace")) or path.startswith(SERVER_PATH)
+
+
+def _oauth(
+    config: Config, here: AuthContext, resource: ResourceIdentity, users: TokenBook
+) -> tuple[BuiltinAuthorizationServer, ConnectedCallers]:
+    around = Environment(env=here.env)
+    book = find_backend(config, around).connections(here.now)
+    book.read(ConnectedClient)  # one that cannot be used is told now, not to the first client
+    connected = ConnectedCallers(book, users, here.now)
+    network = Network.of(for_network(around, config).env)
+    clients = ClientDirectory(book, fetch_document(network), here.now)
+    return BuiltinAuthorizationServer(resource, clients, connected, here.now), connected
 
 
 def _open_to_all(caller: Caller, here: AuthContext) -> Authentication:
@@ -228,8 +298,8 @@ def _open_to_all(caller: Caller, here: AuthContext) -> Authentication:
 
 
 def _check_open(config: Config, given: FoundToken | None, *, is_allowed: bool) -> None:
-    if given is not None or has_issuer(config.auth):
-        asks = given.origin if given is not None else "[auth]"
+    if given is not None or has_issuer(config.auth) or config.oauth == "builtin":
+        asks = given.origin if given is not None else "[auth]" if has_issuer(config.auth) else "[serve] oauth"
         raise ConfigError(
             f'[serve] auth is "none", but {asks} asks for tokens.', hint="Remove one of the two; nothing is served now."
         )

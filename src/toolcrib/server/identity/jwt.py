@@ -370,7 +370,7 @@ def require_joserfc() -> None:
     """Complain in plain words where JWTs are configured but cannot be checked."""
     if find_spec("joserfc") is None:
         raise ConfigError(
-            "[auth] asks for JWTs, but what checks them is not installed.", hint='Run `pip install "toolcrib[jwt]"`.'
+            "[auth] asks for JWTs, but what checks them is not installed.", hint="Run `toolcrib extras add jwt`."
         )
 
 

@@ -91,7 +91,8 @@ def is_needed(config: Config, given: FoundToken | None, kept: TokenBook) -> bool
     """Whether clients need a token. Ended and expired ones count as well: ending the last must not open the door."""
     if config.auth_mode != "auto":
         return config.auth_mode == "required"
-    return bool(not is_loopback(config.host) or given or has_issuer(config.auth) or kept.read())
+    is_open = is_loopback(config.host) and config.oauth == "off"
+    return bool(not is_open or given or has_issuer(config.auth) or kept.read())
 
 
 def has_issuer(auth: AuthConfig) -> bool:

@@ -56,6 +56,11 @@ class ClientChannel(msgspec.Struct, eq=False):
 
     @property
     @abstractmethod
+    def message(self) -> Inbound | None:
+        """The request."""
+
+    @property
+    @abstractmethod
     def client(self) -> NewsClient | None:
         """Whom notices can be sent to when the request is over; ``None`` in the stateless era."""
 

@@ -176,10 +176,14 @@ class HttpDoor:
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise RpcError(INVALID_REQUEST, "Too many subscriptions.")
         listener = Listener(request_id, asker, self._caller_of(request), self._loop.time())
-        self._tasks.spawn(self._begin_listening(message, listener, exchange), "mcp.listen")
+        self._tasks.spawn(self._begin_listening(message, listener, request), "mcp.listen")
 
-    async def _begin_listening(self, message: Inbound, listener: Listener, exchange: Exchange) -> None:
+    async def _begin_listening(self, message: Inbound, listener: Listener, request: HttpRequest) -> None:
         """Begin a subscription: what of it can be honoured is acknowledged."""
+        if await self._mcp.passes_listening(message, listener.caller):
+            self._start(message, listener.asker, request, None)
+            return
+        exchange = request.exchange
         request_id, streams = listener.request_id, list[StandingStream]()
 
         def tell(method: str, said: Mapping[str, Any]) -> None:
@@ -216,7 +220,7 @@ class HttpDoor:
 
     async def _greet(self, message: Inbound, session: McpSession, exchange: Exchange) -> None:
         """Answer a handshake."""
-        body = encode_result(_id(message), await self._mcp.initialize(session.asker, session.caller))
+        body = encode_result(_id(message), await self._mcp.initialize(session.asker, session.caller, session))
         if self._lookups is None:
             exchange.answer(200, body, headers=((http.SESSION, session.id.encode()),))
         else:
@@ -237,6 +241,7 @@ class HttpDoor:
             return session.questions.settle(message)
         if message.method == service.ROOTS_CHANGED:
             self._mcp.front.crib.roots_changed(session.caller)
+        self._mcp.hear(message, session.caller)
         request_id = service.cancelled_id(message)
         cancel = session.running.pop(request_id, None) if request_id is not None else None
         if cancel is not None:
@@ -342,7 +347,8 @@ class HttpDoor:
 
     def _tell_changed(self) -> None:
         notices = self._changes.take()
-        self._sessions.tell_changed(notices)
+        if self._mcp.front.mirror is None:  # a transparent server says it itself
+            self._sessions.tell_changed(notices)
         for stream in self._subscriptions:
             stream.tell_changed(notices)
 

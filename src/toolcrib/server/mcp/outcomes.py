@@ -53,7 +53,7 @@ def raise_rpc(error: ErrorInfo) -> None:
     rpc_code = error.details.get("rpc_code")
     if rpc_code is not None:
         raise RpcError(rpc_code, error.message, error.details.get("data"))
-    if error.code == "TOOL_NOT_FOUND":
+    if "unknown" in error.details:  # what a tool could not find is its answer, for the model
         raise RpcError(INVALID_PARAMS, error.message, {"code": error.code, **error.details})
 
 

@@ -221,8 +221,9 @@ class Parked:
 class ParkingLot:
     """The calls of one door that wait for their clients, within limits."""
 
-    def __init__(self, seal: Seal, patience_s: float, replica: str = "") -> None:
-        self.seal, self.patience_s, self.replica = seal, patience_s, replica
+    def __init__(self, seal: Seal, patience_s: float, replica: str = "", profile: str = "") -> None:
+        """``profile`` is the one that its clients see: a call goes on only where it was made."""
+        self.seal, self.patience_s, self.replica, self._profile = seal, patience_s, replica, profile
         self.elsewhere: ResumeElsewhere | None = None
         """How to go on with a call that another replica holds."""
         self._parked: dict[str, Parked] = {}
@@ -240,7 +241,7 @@ class ParkingLot:
                 "Too many calls wait for their clients to answer questions.",
                 hint="Answer or drop some of them first.",
             )
-        parked = Parked(self, channel, _subject(channel.message, channel.caller))
+        parked = Parked(self, channel, self._subject(channel.message, channel.caller))
         self._parked[parked.id] = parked
         self._counts[parked.caller.id] += 1
         return parked
@@ -252,10 +253,17 @@ class ParkingLot:
             if not self._counts[parked.caller.id]:
                 del self._counts[parked.caller.id]
 
+    def _subject(self, message: Inbound | None, caller: Caller) -> bytes:
+        """Who asks for what, and where: what is the same in each round."""
+        if message is None:
+            return subject_for(caller, self._profile)
+        asked = {key: value for key, value in messages.request_params(message).items() if key not in _NOT_ASKED}
+        return subject_for(caller, self._profile, str(message.method), asked)
+
     async def resume(self, message: Inbound, caller: Caller, notify: Notify | None) -> tuple[bytes, int]:
         """The answer to a request that goes on with a parked call: its outcome, or its next questions."""
         params = messages.request_params(message)
-        found = self.seal.open(SealPurpose.PARKED, _subject(message, caller), str(params.get("requestState")))
+        found = self.seal.open(SealPurpose.PARKED, self._subject(message, caller), str(params.get("requestState")))
         if found is None:
             raise _invalid("it is too old, was changed, or was given out for another request")
         ticket = _ticket.decode(found.payload)
@@ -300,14 +308,6 @@ class ParkingLot:
 def is_retry(params: Mapping[str, Any]) -> bool:
     """Whether a request claims to go on with a parked call."""
     return is_sealed(SealPurpose.PARKED, params.get("requestState"))
-
-
-def _subject(message: Inbound | None, caller: Caller) -> bytes:
-    """Who asks for what: what is the same in each round."""
-    if message is None:
-        return subject_for(caller)
-    asked = {key: value for key, value in messages.request_params(message).items() if key not in _NOT_ASKED}
-    return subject_for(caller, str(message.method), asked)
 
 
 def _id_of(message: Inbound | None) -> RequestId:

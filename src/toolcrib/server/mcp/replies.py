@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec import UNSET
+
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
 from toolcrib.server.mcp.channel import ClientChannel
@@ -10,7 +12,15 @@ from toolcrib.server.mcp.parking import Parked, ParkingLot
 from toolcrib.server.mcp.sessions import McpSession
 from toolcrib.transports.http.server import Exchange, HttpRequest, error_body
 from toolcrib.wire.http import PING, encode_event
-from toolcrib.wire.jsonrpc import INVALID_REQUEST, Inbound, RpcError, encode, encode_error, encode_notification
+from toolcrib.wire.jsonrpc import (
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    Inbound,
+    RpcError,
+    encode,
+    encode_error,
+    encode_notification,
+)
 
 
 class HttpReply(ClientChannel):
@@ -100,13 +110,11 @@ class HttpReply(ClientChannel):
             self.task.cancel()
 
     def abandon(self) -> None:
-        """The call was cancelled: there is nothing to answer, but the exchange must end."""
+        """The call was cancelled: nobody waits for an answer, but a request over HTTP ends with one."""
         if self.parked is not None:
             self.parked.abandon()
-        if self._exchange.streaming:
-            self._exchange.end()
-        elif self._exchange.is_open:
-            self._exchange.answer(202, b"")
+        request_id = None if self.message is None or self.message.id is UNSET else self.message.id
+        self.finish(encode_error(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")), 200)
 
     def ping(self) -> None:
         """Show that the call still runs; the first time around it may yet be quick."""

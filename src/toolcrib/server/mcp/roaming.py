@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolcrib.core.access import Caller
+from toolcrib.core.access import Caller, Grants
 from toolcrib.core.coordination import Coordination, SessionBook, SessionEntry, session_key
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
@@ -44,6 +44,8 @@ class Word(msgspec.Struct, array_like=True):
     key: str
     body: bytes = b""
     """What the client said, where that is passed on."""
+    grants: Grants | None = None
+    """What the request that brought it may reach, where it is a request itself."""
 
 
 _word = msgspec.msgpack.Decoder(Word)
@@ -76,9 +78,9 @@ class Roaming:
         self._homes.append(home := Home(self, address))
         return home
 
-    async def tell(self, kind: Literal["ended", "message"], key: str, body: bytes = b"") -> None:
-        """Tell the others, or raise."""
-        await self._topic.tell(msgspec.msgpack.encode(Word(kind, key, body)))
+    async def pass_on(self, key: str, body: bytes, grants: Grants | None = None) -> None:
+        """Pass a message of a session on to the others, or raise."""
+        await self._topic.tell(msgspec.msgpack.encode(Word("message", key, body, grants)))
 
     def say(self, kind: Literal["ended", "stream"], key: str) -> None:
         """Tell the others soon."""
@@ -202,13 +204,14 @@ class Home:
 
     async def forward(self, session: McpSession, body: bytes) -> None:
         """Pass on what a client said to the replica that waits for it."""
-        await self._roaming.tell("message", session.key, body)
+        await self._roaming.pass_on(session.key, body)
 
     async def pass_on(self, session_id: str, caller: Caller, body: bytes) -> bool:
-        """The same of a session that is known elsewhere only; whether there is one, and it is this caller's."""
+        """The same of a session that is known elsewhere only, with what its caller may reach now; whether there is
+        one, and it is this caller's."""
         entry = await self._entry(session_id, caller)
         if entry is not None:
-            await self._roaming.tell("message", entry.key, body)
+            await self._roaming.pass_on(entry.key, body, caller.grants)
         return entry is not None
 
     def say_stream(self, session: McpSession) -> None:
@@ -222,6 +225,8 @@ class Home:
         elif word.kind == "stream":
             session.end_stream()
         else:
+            if word.grants is not None:
+                session.regrant(word.grants)
             self.on_message(decode_inbound(word.body), session)
 
 

@@ -1,19 +1,24 @@
 """The answers MCP clients get, whichever way they came in."""
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from toolcrib.catalog.entries import completions_of
 from toolcrib.core.access import LOCAL_USER, Caller, Grants
+from toolcrib.core.errors import InvalidArguments, RemoteError, ToolcribError
+from toolcrib.core.names import name_of_alias
 from toolcrib.core.offers import OfferKind, RequestKind, offer_key
 from toolcrib.core.requests import BackChannel, Result
+from toolcrib.core.source import ClientSide
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import ClientChannel
 from toolcrib.server.mcp.greeting import announced, is_announced, join_instructions, speaks_apps
 from toolcrib.server.mcp.listings import LISTS, Listings, OfferListing, is_visible
-from toolcrib.server.mcp.news import ClientNews, NewsClient
+from toolcrib.server.mcp.news import LISTEN, ClientNews, NewsClient, wanted_of
 from toolcrib.server.mcp.outcomes import Asked, Method, as_not_found, encode_outcome, raise_rpc, told
 from toolcrib.server.mcp.parking import ParkingLot, is_retry
 from toolcrib.server.mcp.tasks import TaskMethods
@@ -63,7 +68,7 @@ class McpService:
         self.identity, self._info = identity, encode(identity.info)
         crib = front.crib
         patience_s, fleet = crib.loaded.config.security.ask_timeout_s, crib.fleet
-        self.lot = ParkingLot(crib.seal, patience_s, fleet.replica if fleet is not None else "")
+        self.lot = ParkingLot(crib.seal, patience_s, fleet.replica if fleet is not None else "", front.name)
         """Calls that wait for their clients' answers."""
         self.tasks = TaskMethods(front)
         """Calls that are answered later."""
@@ -78,7 +83,8 @@ class McpService:
             "resources/directory/read": self._browse,
             "completion/complete": self._complete,
         }
-        self._modern: Mapping[str, Method] = {**both, **self.tasks.modern, "server/discover": self._discover}
+        own = {"server/discover": self._discover, LISTEN: self._pass_listening}
+        self._modern: Mapping[str, Method] = {**both, **self.tasks.modern, **own}
         self._handshake: Mapping[str, Method] = {
             **both,
             **self.tasks.handshake,
@@ -103,7 +109,7 @@ class McpService:
                 method = self._method(message.method, asker)
                 result = await method(Asked(str(message.method), params, asker, channel, caller))
             is_signed = not asker.is_modern or message.method in SIGNED
-            return encode_result(request_id, result if is_signed else sign(result, self._info)), 200
+            return encode_result(request_id, result if is_signed else sign(result, self._signature())), 200
         except RpcError as error:
             return refuse(request_id, error, asker)
 
@@ -114,13 +120,17 @@ class McpService:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name}")
         return method
 
+    def _signature(self) -> bytes:
+        """Who answers, as MCP's ``serverInfo``: toolcrib, or the server that it stands in front of."""
+        mirror = self.front.mirror
+        return encode(mirror.info) if mirror is not None and mirror.info else self._info
+
     async def _ping(self, asked: Asked) -> bytes:
         del asked
         return b"{}"
 
     async def _discover(self, asked: Asked) -> bytes:
-        await self.front.current()
-        return messages.discover_result(self._greeting(asked.caller, asked.asker))
+        return messages.discover_result(await self._greet(asked.caller, asked.asker))
 
     async def _set_level(self, asked: Asked) -> bytes:
         self._need("logging" in self._capabilities(), asked)
@@ -152,11 +162,60 @@ class McpService:
             client.news.unsubscribe(uri)
         return b"{}"
 
-    async def initialize(self, asker: Asker, caller: Caller = LOCAL_USER) -> bytes:
+    async def initialize(self, asker: Asker, caller: Caller = LOCAL_USER, client: NewsClient | None = None) -> bytes:
         """The answer to a handshake. It is the only word on what there is and how to use it that the client will hear,
         so servers nobody has heard of are waited for here instead of at the first list."""
+        return messages.initialize_result(asker, await self._greet(caller, asker, client))
+
+    async def _greet(self, caller: Caller, asker: Asker, client: NewsClient | None = None) -> messages.Greeting:
+        """What a client is told first; of a transparent server, what that tells this very client."""
         await self.front.current()
-        return messages.initialize_result(asker, self._greeting(caller, asker))
+        greeting, mirror = self._greeting(caller, asker), self.front.mirror
+        if mirror is None:
+            return greeting
+        info = asker.info if isinstance(asker.info, Mapping) else {}
+        with suppress(ToolcribError):  # where it cannot be met there is still what is known of it
+            met = await mirror.meet(caller, ClientSide(info, asker.capabilities, client.tell if client else None))
+            return replace(greeting, info=met.info or greeting.info, capabilities=met.capabilities)
+        return greeting
+
+    def hear(self, message: Inbound, caller: Caller) -> None:
+        """Pass a client's notification on to a transparent server, if it is not one that toolcrib acts on itself. What
+        only lacks an id is none: a server may do all the same what it says, and no rule was asked."""
+        mirror, method = self.front.mirror, str(message.method)
+        if mirror is not None and method.startswith("notifications/") and method not in OWN_NOTICES:
+            with suppress(ToolcribError):
+                mirror.hear(caller, method, messages.request_params(message))
+
+    async def passes_listening(self, message: Inbound, caller: Caller) -> bool:
+        """Whether a subscription is the server's own to keep: where that is transparent, and of the same era."""
+        if self.front.mirror is None or wanted_of(messages.request_params(message), "taskIds") is not None:
+            return False
+        await self.front.current()
+        with suppress(ToolcribError):
+            return self.front.mirror.speaks_modern(caller)
+        return False
+
+    async def _pass_listening(self, asked: Asked) -> bytes:
+        """Pass a subscription on, to those of its resources that the caller may know of."""
+        mirror, wanted = self.front.mirror, asked.params.get("notifications")
+        if mirror is None or not isinstance(wanted, Mapping):
+            raise RpcError(INVALID_PARAMS, f"{asked.method} needs the notifications that are wanted.")
+        uris = wanted_of(asked.params, "resourceSubscriptions")
+        shown = [uri for uri in uris if self._may_watch(uri, asked.caller)] if isinstance(uris, list) else []
+        granted = {**wanted, "resourceSubscriptions": shown} if uris is not None else wanted
+        try:
+            params = {**asked.params, "notifications": granted}
+            return await mirror.listen(asked.caller, asked.channel, params, _asked_as(asked.channel) or 0)
+        except RemoteError as error:
+            raise RpcError(error.rpc_code, error.message, error.data) from None
+        except ToolcribError as error:
+            raise RpcError(INTERNAL_ERROR, str(error), {"code": error.code}) from None
+
+    def _may_watch(self, uri: object, caller: Caller) -> bool:
+        with suppress(ToolcribError):
+            return isinstance(uri, str) and self.front.find_resource(uri, caller) is not None
+        return False
 
     def _greeting(self, caller: Caller, asker: Asker) -> messages.Greeting:
         front = self.front
@@ -173,6 +232,11 @@ class McpService:
 
     async def _list(self, asked: Asked) -> bytes:
         await self.front.current()
+        mirror = self.front.mirror
+        if mirror is not None and not asked.params.get("cursor"):
+            if mirror.is_due(asked.caller, asked.method):
+                await self.front.ask_again()
+            mirror.note_served(asked.caller, asked.method)
         if isinstance(asked.channel, ClientChannel) and asked.channel.client is not None:
             asked.channel.client.note_listed(asked.method)
         cursor = "" if asked.params.get("cursor") is None else asked.params["cursor"]
@@ -182,7 +246,7 @@ class McpService:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {asked.method}")  # what is not announced is not there
         is_tools = kind is OfferKind.TOOL
         listing = self._tools(asker, grants) if is_tools else self._whole.of_kind(self.front.catalog, grants, kind)
-        info = self._info if asker.is_modern else b""
+        info = self._signature() if asker.is_modern else b""
         is_one, ttl_s, ttl_ms = type(cursor) is str, self.front.ttl_s, messages.LISTING_TTL_MS
         ttl_ms = ttl_ms if ttl_s is None else min(ttl_ms, int(ttl_s * 1000))
         page = listing.encoded(info, self.front.missing(grants), ttl_ms, cursor) if is_one else None
@@ -213,7 +277,12 @@ class McpService:
             meta = messages.relayed_meta(params)
             if params.keys() - CALL_FIELDS:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
+        mirror = self.front.mirror
+        if mirror is not None:
+            meta = messages.mirrored_meta(params)
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
+        if mirror is not None:
+            call.context.asked_as = _asked_as(channel)
         if "task" in more or (asker.is_modern and "extensions" in asker.capabilities):
             client = channel.client if isinstance(channel, ClientChannel) else None
             return self.tasks.run(call, asker, client.tell if client is not None else None)
@@ -224,7 +293,7 @@ class McpService:
         try:
             return await self._answer(asked, self.front.crib.resource_name(uri), {}, RequestKind.READ)
         except RpcError as error:
-            raise as_not_found(error, uri, asked.asker) from None
+            raise error if self.front.mirror is not None else as_not_found(error, uri, asked.asker) from None
 
     async def _get(self, asked: Asked) -> bytes:
         name, arguments = asked.params.get("name"), asked.params.get("arguments")
@@ -253,19 +322,39 @@ class McpService:
         if not isinstance(ref, Mapping) or not isinstance(given, Mapping):
             raise RpcError(INVALID_PARAMS, "completion/complete needs a ref and an argument.")
         uri, name = ref.get("uri"), ref.get("name")
+        if ref.get("type") == "ref/tool" and isinstance(name, str):
+            return await self._complete_tool(asked, name, given)
         if ref.get("type") == "ref/resource" and isinstance(uri, str):
             name = self.front.crib.resource_name(uri)
         elif ref.get("type") != "ref/prompt" or not isinstance(name, str):
-            raise RpcError(INVALID_PARAMS, "The ref of completion/complete is a ref/prompt or a ref/resource.")
+            raise RpcError(
+                INVALID_PARAMS, "The ref of completion/complete is a ref/prompt, a ref/resource or a ref/tool."
+            )
         arguments = {key: value for key, value in asked.params.items() if key in ("ref", "argument", "context")}
         return await self._answer(asked, name, arguments, RequestKind.COMPLETE)
+
+    async def _complete_tool(self, asked: Asked, name: str, given: Mapping[str, Any]) -> bytes:
+        """Values for a tool's parameter: MCP knows completion for prompts and templates only, clients may ask more."""
+        route = (await self.front.current()).routes.get(name_of_alias(name))
+        if route is None or not is_visible(route, asked.caller.grants):
+            raise RpcError(INVALID_PARAMS, f"There is no tool {name[:200]!r}.", {"name": name[:200]})
+        try:
+            found = completions_of(route, str(given.get("name", "")), str(given.get("value", "")))
+        except InvalidArguments as error:
+            raise RpcError(INVALID_PARAMS, str(error)) from None
+        shown = {"values": found.values, "total": found.total, "hasMore": found.has_more}
+        raw = encode({"completion": shown})
+        return stamp_modern(raw, "") if asked.asker.is_modern else raw
 
     async def _answer(self, asked: Asked, name: str, arguments: dict[str, Any], kind: RequestKind) -> bytes:
         """What comes of a request that is no call: its failure is an error, because its result has no place for one."""
         params = asked.params
         more = {key: value for key, value in params.items() if key in ("inputResponses", "requestState")}
-        meta = messages.relayed_meta(params)
+        mirror = self.front.mirror
+        meta = messages.relayed_meta(params) if mirror is None else messages.mirrored_meta(params)
         call = self.front.request(name, arguments, asked.caller, asked.channel, None, meta, more, kind)
+        if mirror is not None:
+            call.context.asked_as = _asked_as(asked.channel)
         result = await self.front.run(call, asked.asker.name)
         if result.error is not None:
             raise_rpc(result.error)
@@ -319,6 +408,14 @@ def progress_token(message: Inbound) -> Any:
 
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
+OWN_NOTICES = frozenset({ROOTS_CHANGED, "notifications/initialized", "notifications/cancelled"})
+"""What toolcrib tells a server itself, for its clients."""
+
+
+def _asked_as(channel: BackChannel) -> RequestId | None:
+    """The id that a client gave its request."""
+    message = channel.message if isinstance(channel, ClientChannel) else None
+    return None if message is None or message.id is UNSET else message.id
 
 
 def cancelled_id(message: Inbound) -> RequestId | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from toolcrib.core.access import Caller
+from toolcrib.core.access import Caller, Grants
 from toolcrib.core.coordination import IDLE_S, session_key
 from toolcrib.core.events import Stay
 from toolcrib.server.mcp.channel import Questions
@@ -69,7 +69,7 @@ class McpSession:
         if self.stream is not None:
             self.stream.tell(method, params)
         elif len(self.owed) < OWED_MAX:
-            self.owed[f"{method} {params.get('uri', '')}"] = method, params
+            self.owed[f"{method} {params.get('uri') or params.get('elicitationId') or ''}"] = method, params
 
     def note_listed(self, method: str) -> None:
         """The client reads a list: from now on it shall hear that it changed."""
@@ -97,6 +97,11 @@ class McpSession:
         self.last_used = now
         if caller is not self._speaker:
             self._speaker, self.caller = caller, replace(caller, session=self.id)
+
+    def regrant(self, grants: Grants) -> None:
+        """Let what comes next reach what the request may that brought it to another replica."""
+        if grants != self.caller.grants:
+            self._speaker = self.caller = replace(self.caller, grants=grants)
 
     @property
     def is_idle(self) -> bool:
@@ -246,20 +251,23 @@ class Listener:
 
     def stay(self, now: float, end: Callable[[], None]) -> Stay:
         """How it looks to people; while it listens it is not idle."""
-        return Stay(_public(self.key), _client(self.asker), self.asker.version, self.caller, now - self.opened, 0, end)
+        return Stay(
+            public_id(self.key), client_name(self.asker), self.asker.version, self.caller, now - self.opened, 0, end
+        )
 
 
 def _stay(session: McpSession, now: float, end: Callable[[], None]) -> Stay:
     idle_s = now - session.last_used if session.is_idle else 0.0
     asker, age_s = session.asker, now - session.opened
-    return Stay(_public(session.id), _client(asker), asker.version, session.caller, age_s, idle_s, end)
+    return Stay(public_id(session.id), client_name(asker), asker.version, session.caller, age_s, idle_s, end)
 
 
-def _public(secret: str) -> str:
+def public_id(secret: str) -> str:
     """An id for display, derived from the secret one."""
     return f"mcp-{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
 
 
-def _client(asker: Asker) -> str:
+def client_name(asker: Asker) -> str:
+    """What a client calls itself."""
     info = asker.info if isinstance(asker.info, Mapping) else {}
     return " ".join(str(info[key])[:NAME_MAX] for key in ("name", "version") if info.get(key))

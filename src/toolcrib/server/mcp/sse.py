@@ -140,14 +140,16 @@ class SseDoor(HttpDoor):
             return
         asker, token = session.asker, service.progress_token(message)
         is_told = token is not None
-        reply = SseReply(asker.capabilities, False, is_told, token, exchange, session, session.caller, asker.log.name)
+        reply = SseReply(
+            asker.capabilities, False, is_told, token, exchange, session, session.caller, asker.log.name, message
+        )
         reply.task = self._spawn(self._work(message, request_id, asker, reply))
         self._replies.add(reply)
         session.running[request_id] = reply.cancel
 
     async def _greet_on(self, exchange: Exchange, request_id: RequestId, session: McpSession) -> None:
         """Answer a handshake."""
-        say(exchange, encode_result(request_id, await self._mcp.initialize(session.asker, session.caller)))
+        say(exchange, encode_result(request_id, await self._mcp.initialize(session.asker, session.caller, session)))
         session.is_greeted = True
 
 

@@ -161,6 +161,7 @@ class StdioDoor(asyncio.Protocol):
     def _notice(self, message: Inbound) -> None:
         if message.method == service.ROOTS_CHANGED:
             self.mcp.front.crib.roots_changed(self.caller)
+        self.mcp.hear(message, self.caller)
         request_id = service.cancelled_id(message)
         if request_id is not None:
             self._end_subscription(request_id)
@@ -201,7 +202,7 @@ class StdioDoor(asyncio.Protocol):
     async def _greet(self, request_id: RequestId, asker: Asker) -> None:
         """Answer a handshake; how the lists came to be before it is no news."""
         try:
-            self.out.send(encode_result(request_id, await self.mcp.initialize(asker, self.caller)))
+            self.out.send(encode_result(request_id, await self.mcp.initialize(asker, self.caller, self)))
             self._is_greeted = True
         finally:
             self._running.pop(request_id, None)
@@ -213,8 +214,7 @@ class StdioDoor(asyncio.Protocol):
         client = None if asker.is_modern else self
         channel = StdioChannel(asker.capabilities, asker.is_modern, wants, token, self, message, level, client)
         try:
-            body, _ = await self.mcp.respond(message, asker, channel, self.caller)
-            channel.end(body)
+            channel.end(await self._respond(message, asker, channel))
         except asyncio.CancelledError:
             if channel.parked is not None:
                 channel.parked.abandon()
@@ -226,15 +226,21 @@ class StdioDoor(asyncio.Protocol):
             self._running.pop(request_id, None)
             self._end_if_done()
 
+    async def _respond(self, message: Inbound, asker: Asker, channel: ClientChannel) -> bytes:
+        return (await self.mcp.respond(message, asker, channel, self.caller))[0]
+
     async def _listen(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         """Begin a subscription: what of it can be honoured is acknowledged."""
+        if await self.mcp.passes_listening(message, self.caller):
+            await self._work(message, request_id, asker)
+            return
         params, meta = messages.request_params(message), news.subscription_meta(request_id)
         watching = ClientNews(self.mcp.front, lambda method, said: self.tell(method, {**said, "_meta": meta}))
         try:
             news.check_listen(params, asker)
             honoured = await watching.follow(params, self.caller)
             self._subscriptions[request_id] = news.wanted_notices(honoured), watching
-            self.out.send(news.acknowledge(request_id, honoured))
+            self._acknowledge(request_id, honoured)
             watching.begin()
         except RpcError as error:
             self.out.send(encode_error(request_id, error))
@@ -244,6 +250,9 @@ class StdioDoor(asyncio.Protocol):
         finally:
             self._running.pop(request_id, None)
             self._end_if_done()
+
+    def _acknowledge(self, request_id: RequestId, honoured: Mapping[str, Any]) -> None:
+        self.out.send(news.acknowledge(request_id, honoured))
 
     def _end_subscription(self, request_id: RequestId) -> None:
         subscription = self._subscriptions.pop(request_id, None)
@@ -264,7 +273,7 @@ class StdioDoor(asyncio.Protocol):
     def _tell_changed(self) -> None:
         """Tell of changed lists."""
         for method in self._changes.take():
-            if self._is_greeted:
+            if self._is_greeted and self.mcp.front.mirror is None:  # a transparent server says it itself
                 self.tell(method, {})
             for request_id, (wanted, _) in self._subscriptions.items():
                 if method in wanted:
@@ -302,10 +311,12 @@ def take_over_stdio() -> tuple[int, int]:
     return private_in, private_out
 
 
-async def serve_stdio(mcp: McpService, stop: asyncio.Event, caller: Caller = LOCAL_USER) -> None:
-    """Serve the client on stdin/stdout until it leaves or ``stop`` is set."""
+async def serve_stdio(
+    mcp: McpService, stop: asyncio.Event, caller: Caller = LOCAL_USER, streams: tuple[int, int] | None = None
+) -> None:
+    """Serve the client on stdin/stdout until it leaves or ``stop`` is set; ``streams`` if they were taken over."""
     loop = asyncio.get_running_loop()
-    fd_in, fd_out = take_over_stdio()
+    fd_in, fd_out = streams or take_over_stdio()
     door = StdioDoor(mcp, caller)
     # uvloop closes the descriptor itself, after the file: the second time it may be a stranger's that another thread
     # opened meanwhile.

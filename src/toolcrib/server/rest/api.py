@@ -1,5 +1,6 @@
 """Everything under ``/api/v1``, as one list of routes; a new resource is added here."""
 
+from toolcrib.server.rest.accounts import ACCOUNTS
 from toolcrib.server.rest.approvals import APPROVALS, PINS, POLICIES
 from toolcrib.server.rest.audit import AUDIT_LOG
 from toolcrib.server.rest.calls import CALLS
@@ -15,6 +16,7 @@ RESOURCES = (
     TOOLS,
     OFFERS,
     SERVERS,
+    ACCOUNTS,
     PROJECTS,
     SESSIONS,
     POLICIES,

@@ -73,7 +73,7 @@ async def _set_policy(visit: PageRequest) -> HttpAnswer:
     pattern = visit.params["pattern"]
     if len(pattern) > LONGEST or not all(char in _SIGNS or (char.isascii() and char.isalnum()) for char in pattern):
         raise unfit(f"A pattern has letters, digits and {' '.join(_SIGNS)}, at most {LONGEST} of them.")
-    await visit.view.set_policy(pattern, visit.json(PolicyBody).policy)
+    await visit.view.set_policy(visit.json(PolicyBody).policy, pattern)
     return json_answer(_policy(visit))
 
 

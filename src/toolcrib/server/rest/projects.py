@@ -223,7 +223,7 @@ async def _end_session(visit: PageRequest) -> HttpAnswer:
         "A tool that fails has a result, with `success` false. A call that never ran is a problem.",
         body=CallBody,
         example={"arguments": {"text": "hello"}, "timeoutSeconds": 10},
-        problems=(403, 404, 409, 415, 422, 429, 502, 503, 504),
+        problems=(403, 404, 409, 415, 422, 424, 429, 502, 503, 504),
     ),
 )
 async def _call(visit: PageRequest) -> HttpAnswer:

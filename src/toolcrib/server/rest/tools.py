@@ -10,6 +10,7 @@ from msgspec import Meta
 from toolcrib.calls.results.shown import CallResult
 from toolcrib.catalog import search
 from toolcrib.catalog.catalog import FORMATS, MCP, Route, offer_routes
+from toolcrib.catalog.entries import Completions, completions_of
 from toolcrib.core.access import AUDIT, METRICS, NATIVE
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.core.kinds import Policy
@@ -99,6 +100,26 @@ async def _show(visit: PageRequest) -> HttpAnswer:
 
 @TOOLS.route(
     "GET",
+    "/tools/{name}/complete",
+    About(
+        "Complete an argument",
+        Completions,
+        "The author's suggestions, then values of examples and those the schema names, as far as they begin with"
+        " `value`.",
+        params=(Param("argument", "which parameter", {"type": "string"}), Param("value", "what is typed so far")),
+        problems=(404, 422),
+        is_open=True,
+    ),
+)
+async def _complete(visit: PageRequest) -> HttpAnswer:
+    route = visit.view.tool(visit.params["name"])
+    if route is None:
+        raise not_found("tool", visit.params["name"], "GET /api/v1/tools lists them.")
+    return json_answer(completions_of(route, visit.query.get("argument", ""), visit.query.get("value", "")))
+
+
+@TOOLS.route(
+    "GET",
     "/definitions",
     About(
         "The tools in a provider's own form",
@@ -140,7 +161,7 @@ class CallBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         " that does not start (503) or not in time (504). A client that goes away cancels its call.",
         body=CallBody,
         example={"arguments": {"expression": "6 * 7"}, "timeoutSeconds": 10},
-        problems=(403, 404, 415, 422, 429, 502, 503, 504),
+        problems=(403, 404, 415, 422, 424, 429, 502, 503, 504),
         is_open=True,
     ),
 )
@@ -266,7 +287,7 @@ class ReadBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         "As MCP's `resources/read` answers it. What cannot be read is a problem.",
         body=ReadBody,
         example={"uri": "docs://server/start.md"},
-        problems=(403, 404, 415, 422, 429, 502, 503, 504),
+        problems=(403, 404, 415, 422, 424, 429, 502, 503, 504),
         is_open=True,
     ),
 )
@@ -284,7 +305,7 @@ async def _read(visit: PageRequest) -> HttpAnswer:
         "As MCP's `prompts/get` answers it; its arguments are texts. What cannot be got is a problem.",
         body=CallBody,
         example={"arguments": {"who": "Ann"}},
-        problems=(403, 404, 415, 422, 429, 502, 503, 504),
+        problems=(403, 404, 415, 422, 424, 429, 502, 503, 504),
         is_open=True,
     ),
 )

@@ -20,15 +20,18 @@ from toolcrib.catalog.explain import Explanation
 from toolcrib.catalog.pins import NO_TRUST, FieldTrust
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import RankedTool
+from toolcrib.config.edit import set_audit_values
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Caller, decide, matches, may_approve
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.coordination import CoordinationStatus
+from toolcrib.core.errors import NotImplementedHere
 from toolcrib.core.names import is_own, name_of_uri
-from toolcrib.core.offers import OfferKind, RequestKind, offer_key
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.offers import OfferKind, RequestKind, SecurityLevel, offer_key
+from toolcrib.core.requests import SILENT, CallProgress, ProgressChannel, Request, Result
 from toolcrib.core.source import Missing
 from toolcrib.core.view import CribHealth, ServerHealth, ToolCounts
+from toolcrib.crib.accounts import ServerSignIns
 from toolcrib.crib.crib import Crib
 from toolcrib.project.project import Project
 from toolcrib.server.views.calls import QuestionEntry, question_entry
@@ -159,10 +162,11 @@ class CallerView:
         """What holds for each tool, and why."""
         return policy_entries(self._crib)
 
-    async def set_policy(self, pattern: str, policy: str) -> None:
+    async def set_policy(self, policy: str, *patterns: str) -> None:
         """Say what may be called; that is written down first."""
-        await self.note(AuditEntry("policy", pattern, decision=policy))
-        await self.project.set_policy(pattern, policy)
+        for pattern in patterns:
+            await self.note(AuditEntry("policy", pattern, decision=policy))
+        await self.project.set_policy(policy, *patterns)
 
     def held(self) -> list[Route]:
         """The tools in quarantine."""
@@ -186,16 +190,35 @@ class CallerView:
 
     # Calls
 
-    async def run(self, name: str, arguments: Mapping[str, Any], timeout_s: float | None = None) -> RanCall:
-        """Call a tool as the caller; failure is a result."""
-        return await self.ask(RequestKind.CALL, name, arguments, timeout_s)
+    async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        timeout_s: float | None = None,
+        hear: Callable[[str, CallProgress], None] | None = None,
+    ) -> RanCall:
+        """Call a tool as the caller; failure is a result. ``hear`` is told how far the call of an id is."""
+        return await self.ask(RequestKind.CALL, name, arguments, timeout_s, hear)
+
+    async def look(self, name: str, arguments: Mapping[str, Any]) -> Result:
+        """Have a tool that only reads tell what the page shows: that is no call of anybody's, but written down."""
+        call = self._crib.request(name, dict(arguments), self.caller)
+        route = self._crib.lookup(name)
+        call.context.is_visit = route is not None and route.tool.security_level is SecurityLevel.READ_ONLY
+        return await self._crib.run(call)
 
     async def ask(
-        self, kind: RequestKind, name: str, arguments: Mapping[str, Any], timeout_s: float | None = None
+        self,
+        kind: RequestKind,
+        name: str,
+        arguments: Mapping[str, Any],
+        timeout_s: float | None = None,
+        hear: Callable[[str, CallProgress], None] | None = None,
     ) -> RanCall:
         """Ask for whatever is offered as the caller; failure is a result."""
         crib, began = self._crib, time.perf_counter()
-        call = crib.request(name, dict(arguments), self.caller, timeout_s=timeout_s, kind=kind)
+        channel = SILENT if hear is None else ProgressChannel(SILENT, lambda progress: hear(call.id, progress))
+        call = crib.request(name, dict(arguments), self.caller, channel, timeout_s, kind=kind)
         return RanCall(call, await crib.run(call), time.perf_counter() - began)
 
     async def encode(self, ran: RanCall) -> bytes:
@@ -260,7 +283,23 @@ class CallerView:
         await self.note(AuditEntry("approval", tool, decision="forgotten", details={"callers": [caller]}))
         return True
 
+    @property
+    def has_terminal(self) -> bool:
+        """Whether somebody can be asked at the terminal in which toolcrib runs."""
+        return self._crib.desk.has_terminal
+
+    async def confirm_program(self, deed: str, program: Mapping[str, Any]) -> bool:
+        """Whether the person at that terminal lets the caller configure a program."""
+        return await self._crib.desk.confirm_program(self.caller, deed, program)
+
     # Servers
+
+    def sign_ins(self) -> ServerSignIns:
+        """How people sign in at servers."""
+        found = self._crib.sign_ins
+        if found is None:
+            raise NotImplementedHere("Nobody can sign in at servers here.")
+        return found
 
     def server_names(self) -> list[str]:
         """The servers the caller may know of."""
@@ -294,6 +333,7 @@ class CallerView:
         return ServerDetail(
             **structs.asdict(view),
             tool_names=[route.name for route in routes if route.server == name],
+            attempts=list(reversed(shelf.attempts)) if shelf and self.is_operator else [],
             health=health and self._shown_health(health),
             config=shown_config(config) if self.is_operator and config is not None else None,
         )
@@ -322,7 +362,8 @@ class CallerView:
         """What went wrong quotes what a server wrote and where it is; that is for operators, as its log is."""
         if self.is_operator:
             return view
-        return structs.replace(view, runs=None, origin=None, error=None, problems=[], held=[], lanes=[])
+        hidden = {"runs": None, "origin": None, "error": None, "cause": None, "next": None}
+        return structs.replace(view, **hidden, problems=[], held=[], lanes=[])
 
     def _shown_health(self, health: ServerHealth) -> ServerHealth:
         return health if self.is_operator else structs.replace(health, error="")
@@ -356,6 +397,12 @@ class CallerView:
     def coordination(self) -> CoordinationStatus | None:
         """How what replicas agree on is doing, where there are any."""
         return None if self._crib.coordination is None else self._crib.coordination.status()
+
+    async def keep_values(self, is_on: bool) -> None:
+        """Say whether arguments and results themselves are written down from the next start on."""
+        await self.note(AuditEntry("policy", "audit.values", decision="on" if is_on else "off"))
+        path = self.project.policy_file
+        await self.project.edit(path, lambda text: set_audit_values(text, is_on, str(path)))
 
     async def note(self, entry: AuditEntry) -> None:
         """Write down what the caller decides, before it is done: what cannot be recorded does not happen."""

@@ -8,16 +8,17 @@ from msgspec import structs
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import Discovery
 from toolcrib.catalog.records import ServerShelf, barred_words
+from toolcrib.catalog.standing import IN_ORDER, standing_of, standing_of_disabled
 from toolcrib.config.lock import Record
-from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.config.model import ServerConfig
 from toolcrib.config.secrets import masked, shown_args, shown_url
 from toolcrib.config.sharing import lanes_of, sharing_of
 from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.config.values import as_written
-from toolcrib.core.kinds import DiscoveryStatus, LinkState, ServerState, Share
+from toolcrib.core.kinds import DiscoveryStatus, LinkState, Share
 from toolcrib.core.names import is_own
 from toolcrib.core.source import LaneStatus
-from toolcrib.core.view import ServerHealth, View
+from toolcrib.core.view import ServerAttempt, ServerHealth, Standing, View
 from toolcrib.crib.crib import Crib
 
 
@@ -34,14 +35,12 @@ class LaneView(View):
     error: str | None
 
 
-class ServerView(View):
+class ServerView(Standing):
     """One configured server."""
 
     name: str
     description: str
     kind: Literal["command", "url"]
-    state: ServerState
-    """``stale``: an old listing, the last discovery failed; ``never``: nobody has asked it yet."""
     runs: str | None
     """What is started or reached, without secrets; only for operators."""
     origin: str | None
@@ -78,6 +77,8 @@ class ServerDetail(ServerView):
     """One server with all that is known of it."""
 
     tool_names: list[str]
+    attempts: list[ServerAttempt]
+    """How asking it for its tools went lately, the newest first; only for operators."""
     health: ServerHealth | None
     config: dict[str, Any] | None
     """What is configured, by the keys of toolcrib.toml, secrets masked; only for operators."""
@@ -106,30 +107,26 @@ def server_view(crib: Crib, name: str) -> ServerView | None:
     """One configured server."""
     if name in crib.shelves:
         shelf = crib.shelves[name]
-        return _view(shelf.config, state_of(shelf), crib.catalog.of_server(name), shelf)
-    return _view(crib.disabled[name], ServerState.DISABLED) if name in crib.disabled else None
+        return _view(shelf.config, standing_of(shelf), crib.catalog.of_server(name), shelf)
+    return _view(crib.disabled[name], standing_of_disabled(name)) if name in crib.disabled else None
 
 
 def native_view(crib: Crib) -> list[ServerView]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
     routes = [route for route in crib.catalog.of_server("") if not is_own(route.name)]
-    return (
-        [structs.replace(_view(ServerConfig("native"), ServerState.OK, routes), runs="in this process")]
-        if routes
-        else []
-    )
+    return [structs.replace(_view(ServerConfig("native"), IN_ORDER, routes), runs="in this process")] if routes else []
 
 
 def _view(
-    server: ServerConfig, state: ServerState, routes: Sequence[Route] = (), shelf: ServerShelf | None = None
+    server: ServerConfig, standing: Standing, routes: Sequence[Route] = (), shelf: ServerShelf | None = None
 ) -> ServerView:
     record = shelf.record if shelf is not None else Record(server.name)
     error = record.error if record.status is DiscoveryStatus.FAILED else None
     return ServerView(
+        **structs.asdict(standing),
         name=server.name,
         description=server.description,
         kind="command" if server.url is None else "url",
-        state=state,
         runs=runs(server),
         origin=f"{server.origin}:{server.line}" if server.line else server.origin,
         tools=len(routes),
@@ -161,26 +158,6 @@ def _sharing(server: ServerConfig, record: Record, shelf: ServerShelf | None) ->
 def _lane(lane: LaneStatus) -> LaneView:
     known = lane.session or None, lane.state, lane.pid, lane.restarts
     return LaneView(lane.caller, *known, idle_seconds=round(lane.idle_s, 1), error=lane.error or None)
-
-
-def state_of(shelf: ServerShelf) -> ServerState:
-    """How a server that is switched on stands."""
-    if shelf.barred:
-        return ServerState.HELD
-    if shelf.flight is not None and not shelf.is_known:
-        return ServerState.ASKING
-    if is_unasked(shelf):
-        return ServerState.NEVER
-    if shelf.record.status is DiscoveryStatus.FAILED:
-        return ServerState.STALE if shelf.is_known else ServerState.FAILED
-    return ServerState.OK
-
-
-def is_unasked(shelf: ServerShelf) -> bool:
-    """Whether a server was never asked for its tools as it is configured now."""
-    record = shelf.record
-    failed_as_it_is = record.status is DiscoveryStatus.FAILED and record.config_hash == config_hash(shelf.config)
-    return not shelf.is_known and not failed_as_it_is and not shelf.barred
 
 
 def runs(server: ServerConfig) -> str:

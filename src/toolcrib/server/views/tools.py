@@ -17,7 +17,7 @@ from toolcrib.catalog.pins import app_key, by_key, fingerprint, pinned_hash
 from toolcrib.catalog.search import RankedTool
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
 from toolcrib.core.kinds import Policy
-from toolcrib.core.offers import OfferKind, SecurityLevel, to_mcp
+from toolcrib.core.offers import OfferKind, SecurityLevel, about_tool, to_mcp
 from toolcrib.core.source import Missing
 from toolcrib.core.view import Tally, View
 from toolcrib.crib.crib import Crib
@@ -89,6 +89,15 @@ class ToolDetail(ToolEntry):
     version: str
     category: str
     capabilities: list[str]
+    security_level: str
+    examples: list[dict[str, Any]]
+    """Ways to call it, each with `arguments` and perhaps a `description` and an `expectedOutput`."""
+    timeout_seconds: float | None
+    """How long a call may take; none: as long as `[calls] timeout` says."""
+    deprecation: dict[str, str] | None
+    """Why it is on its way out (`reason`), and what to use instead (`useInstead`)."""
+    completions: dict[str, list[str]]
+    """Values to choose from, by parameter."""
     pin: PinState
     why: Explanation | None
     """Only for operators."""
@@ -112,7 +121,7 @@ def _entry(crib: Crib, route: Route) -> dict[str, Any]:
 
 def tool_detail(crib: Crib, route: Route, *, for_operator: bool) -> ToolDetail:
     """Everything of one tool."""
-    tool, tally = route.tool, crib.metrics.tools.get(route.name)
+    tool, tally, about = route.tool, crib.metrics.tools.get(route.name), about_tool(route.tool)
     return ToolDetail(
         **_entry(crib, route),
         title=tool.title,
@@ -122,6 +131,11 @@ def tool_detail(crib: Crib, route: Route, *, for_operator: bool) -> ToolDetail:
         version=tool.version,
         category=tool.category,
         capabilities=sorted(tool.capabilities),
+        security_level=str(tool.security_level),
+        examples=about.get("examples", []),
+        timeout_seconds=tool.timeout_s,
+        deprecation=about.get("deprecation"),
+        completions={name: list(values) for name, values in tool.completions.items()},
         pin=pin_state(crib, route),
         why=crib.explain(route.name) if for_operator else None,
         tally=tally.view() if for_operator and tally is not None else None,

@@ -16,7 +16,8 @@ from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.audit import ask_log
 from toolcrib.server.views.calls import audit_item, iso, moment_us
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import PageRoutes, Pages
+from toolcrib.server.web.charts import ChartColumn
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
 from toolcrib.server.web.tool_rows import place_with
@@ -35,11 +36,11 @@ from toolcrib.stores.audit.log import (
 from toolcrib.stores.audit.verify import Finding, verify
 
 ROUTES = PageRoutes()
-PAGE = 100
+PAGE = 50
 BATCH = 500
 HOURS = 24
 NAMES = ("tool", "caller", "outcome", "kind", "since", "until", "call")
-KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "kb", "audit.gap", "audit.cut")
+KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "kb", "visit", "audit.gap", "audit.cut")
 _GLOB = frozenset("*?[")
 
 
@@ -68,6 +69,15 @@ async def _verify(pages: Pages, visit: PageRequest) -> HttpAnswer:
     took_s = time.perf_counter() - began
     rows = list(map(audit_item, finding.unfinished))
     return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=rows)
+
+
+@ROUTES.post("/audit/values")
+async def _keep_values(_: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    wanted = visit.form().get("values") == "on"
+    await visit.view.keep_values(wanted)
+    holds = visit.served.project.config.audit.values is wanted
+    return go_on("/audit", ("values_on" if wanted else "values_off") if holds else "values_overruled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,7 @@ def _pattern(text: str) -> str | None:
 async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     asked, project = asked_of(pages, visit), visit.served.project
     shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
+    shared |= {"keeps_values": project.config.audit.values}
     is_whole = bool(asked.browse.event or asked.browse.execution)
     try:
         found, hours = await asyncio.to_thread(ask, project.audit_log, partial(_first_page, wanted=asked.browse))
@@ -150,13 +161,16 @@ def _chart(hours: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
     shown = range(last - HOURS + 1, last + 1)
     counts = [hours.get(hour, (0, 0)) for hour in shown]
     return {
-        "good": [good for good, _ in counts],
-        "bad": [bad for _, bad in counts],
+        "columns": [ChartColumn(_hour(hour), *pair) for hour, pair in zip(shown, counts, strict=True)],
         "total": sum(map(sum, counts)),
         "failed": sum(bad for _, bad in counts),
-        "begin": f"{iso(shown[0] * 3_600_000_000)[:16].replace('T', ' ')} UTC",
-        "end": f"{iso((last + 1) * 3_600_000_000)[:16].replace('T', ' ')} UTC",
+        "begin": _hour(shown[0]),
+        "end": _hour(last + 1),
     }
+
+
+def _hour(number: int) -> str:
+    return f"{iso(number * 3_600_000_000)[:16].replace('T', ' ')} UTC"
 
 
 def _shown(found: list[Linked], seq: int) -> dict[str, Any]:

@@ -1,18 +1,27 @@
 """Live calls: those under way and the last that ended, as they come."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
+import msgspec
+
 from toolcrib.core.events import CALL, MISSED, News
+from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer
+from toolcrib.server.rest.audit import ask_log
 from toolcrib.server.rest.calls import cancel_call, known_call
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.call_rows import FAILED, RUNNING, CallFilter, shown_call, waterfall
 from toolcrib.server.web.render import PageRoutes, Pages, go_on, stream_news
+from toolcrib.server.web.schema_parts import as_json
+from toolcrib.server.web.tool_result import shortened
+from toolcrib.stores.audit.log import AuditQuery, Stored, browse
 
 ROUTES = PageRoutes()
-SHOWN = 100
+SHOWN = 50
 REMEMBERED = 1_000
+KEPT = ("values", "result")
 HINT = "Only the latest are remembered; the audit log has the others."
 
 
@@ -54,7 +63,26 @@ async def _stream(_: Pages, visit: PageRequest) -> HttpAnswer | None:
 @ROUTES.get("/calls/{id}")
 async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
     call = shown_call(visit.view, known_call(visit, HINT))
-    return pages.render(visit, "calls/show.html", call=call, fall=waterfall(call))
+    kept = await _kept_values(visit, call.id) if visit.is_operator() else {}
+    return pages.render(visit, "calls/show.html", call=call, fall=waterfall(call), kept=kept)
+
+
+async def _kept_values(visit: PageRequest, call_id: str) -> dict[str, str]:
+    """What the audit log has of a call's arguments and its result, where it keeps them."""
+    if not visit.served.project.config.audit.values:
+        return {}
+    found: list[Stored] = await ask_log(visit, partial(browse, query=AuditQuery(execution=call_id), count=5))
+    details = [entry.details for entry in found]
+    texts = {name: next((one[name] for one in details if isinstance(one.get(name), str)), "") for name in KEPT}
+    return {name: shortened(printable(_indented(text))) for name, text in texts.items()}
+
+
+def _indented(text: str) -> str:
+    """JSON as people read it; what was cut is no JSON any more and stays as it is."""
+    try:
+        return as_json(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return text
 
 
 @ROUTES.post("/calls/{id}/cancel")

@@ -1,6 +1,5 @@
 """Charts as SVG, made here: they need no script, and take their colours from the style sheet."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,15 +19,6 @@ class Bar:
     tone: str = "accent"
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """One part of a donut."""
-
-    label: str
-    value: float
-    tone: str
-
-
 def _figure(body: str, label: str, classes: str, box: str) -> Markup:
     return Markup(  # noqa: S704 - the numbers are ours, the label is escaped
         f'<svg class="{classes}" viewBox="{box}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}">'
@@ -36,35 +26,68 @@ def _figure(body: str, label: str, classes: str, box: str) -> Markup:
     )
 
 
-def columns(good: Sequence[float], bad: Sequence[float], label: str) -> Markup:
-    """Counts over time: what went well below, what failed on top of it."""
-    top = max((a + b for a, b in zip(good, bad, strict=True)), default=0.0) or 1.0
-    slot = WIDTH / max(1, len(good))
-    parts = []
-    for place, (fine, failed) in enumerate(zip(good, bad, strict=True)):
-        tall, short = HEIGHT * fine / top, HEIGHT * failed / top
-        left, width = place * slot + slot * 0.14, slot * 0.72
-        if fine:
-            parts.append(_rect("good", left, HEIGHT - tall, width, tall))
-        if failed:
-            parts.append(_rect("bad", left, HEIGHT - tall - short, width, short))
-    return _figure("".join(parts), label, "chart columns", f"0 0 {WIDTH:g} {HEIGHT:g}")
+@dataclass(frozen=True, slots=True)
+class ChartColumn:
+    """One column of a chart over time."""
+
+    label: str
+    good: int
+    bad: int = 0
+
+    @property
+    def words(self) -> str:
+        """Its numbers, for whoever points at it or reads the table."""
+        return f"{self.label}: {self.good + self.bad:,}{f', {self.bad:,} failed' if self.bad else ''}"
+
+
+def columns(found: Sequence[ChartColumn], label: str) -> Markup:
+    """Counts over time with an axis, what failed on top; values when pointed at, and all of them as a table."""
+    top = nice_top(max((one.good + one.bad for one in found), default=0))
+    slot = WIDTH / max(1, len(found))
+    drawn = "".join(_column(place * slot, slot, one, top) for place, one in enumerate(found))
+    figure = _figure(_lines() + drawn, label, "chart columns", f"0 0 {WIDTH:g} {HEIGHT:g}")
+    scale = Markup("").join(Markup("<li>{}</li>").format(f"{value:,}") for value in (top, top // 2, 0))
+    rows = Markup("").join(
+        Markup("<tr><td>{}</td><td class='number'>{:,}</td><td class='number'>{:,}</td></tr>").format(
+            one.label, one.good + one.bad, one.bad
+        )
+        for one in found
+        if one.good or one.bad
+    )
+    table = Markup(
+        '<details class="numbers"><summary>As numbers</summary><table><thead><tr><th>When</th><th class="number">Calls'
+        '</th><th class="number">Failed</th></tr></thead><tbody>{}</tbody></table></details>'
+    ).format(rows)
+    return Markup('<div class="plot"><ol class="scale" aria-hidden="true">{}</ol>{}</div>{}').format(
+        scale, figure, table if rows else ""
+    )
+
+
+def nice_top(largest: int) -> int:
+    """The end of an axis: the smallest round number that is not below the largest value, and can be halved."""
+    power = 1
+    while True:
+        for step in (2, 4, 10):
+            if step * power >= largest:
+                return step * power
+        power *= 10
+
+
+def _lines() -> str:
+    return "".join(f'<line class="grid-line" x1="0" x2="{WIDTH:g}" y1="{y:g}" y2="{y:g}"/>' for y in (0.5, HEIGHT / 2))
+
+
+def _column(left: float, slot: float, one: ChartColumn, top: int) -> str:
+    tall, short = HEIGHT * one.good / top, HEIGHT * one.bad / top
+    at, width = left + slot * 0.14, slot * 0.72
+    body = _rect("good", at, HEIGHT - tall, width, tall) if one.good else ""
+    body += _rect("bad", at, HEIGHT - tall - short, width, short) if one.bad else ""
+    whole = f'<rect class="hit" x="{left:.1f}" y="0" width="{slot:.1f}" height="{HEIGHT:g}"/>'
+    return f"<g><title>{escape(one.words)}</title>{whole}{body}</g>"
 
 
 def _rect(tone: str, left: float, top: float, width: float, height: float) -> str:
     return f'<rect class="{tone}" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{max(height, 1.0):.1f}"/>'
-
-
-def histogram(counts: Sequence[int], labels: Sequence[str], label: str) -> Markup:
-    """How often something took how long; each column says its class when pointed at."""
-    top, slot = max(counts, default=0) or 1, WIDTH / max(1, len(counts))
-    parts = [
-        f"<g><title>{escape(name)}: {number}</title>"
-        + _rect("good", place * slot + slot * 0.1, HEIGHT - HEIGHT * number / top, slot * 0.8, HEIGHT * number / top)
-        + "</g>"
-        for place, (number, name) in enumerate(zip(counts, labels, strict=True))
-    ]
-    return _figure("".join(parts), label, "chart columns", f"0 0 {WIDTH:g} {HEIGHT:g}")
 
 
 def bars(rows: Sequence[Bar]) -> Markup:
@@ -81,23 +104,4 @@ def _bar(row: Bar, top: float) -> Markup:
     ).format(row.tone, max(0.5, 100 * row.value / top) if row.value else 0)
     return Markup('<li><span class="bar-name">{}</span>{}<span class="bar-value">{}</span></li>').format(
         name, track, row.shown
-    )
-
-
-def donut(slices: Sequence[Slice], middle: str, label: str) -> Markup:
-    """Parts of a whole as a ring, with the number that matters in it."""
-    whole, radius = sum(part.value for part in slices) or 1.0, 42.0
-    round_, turn, rings = 2 * math.pi * radius, 0.0, []
-    for part in slices:
-        length = round_ * part.value / whole
-        rings.append(
-            f'<circle class="ring tone-{part.tone}" cx="50" cy="50" r="{radius:g}" '
-            f'stroke-dasharray="{length:.2f} {round_ - length:.2f}" stroke-dashoffset="{-turn:.2f}"/>'
-        )
-        turn += length
-    return Markup(  # noqa: S704 - the numbers are ours, the texts are escaped
-        f'<svg class="chart donut" viewBox="0 0 100 100" role="img" aria-label="{escape(label)}">'
-        f'<circle class="ring rail" cx="50" cy="50" r="{radius:g}"/>'
-        f'<g transform="rotate(-90 50 50)">{"".join(rings)}</g>'
-        f'<text x="50" y="50" dy=".35em" text-anchor="middle">{escape(middle)}</text></svg>'
     )

@@ -153,7 +153,7 @@ async def _import(pages: Pages, visit: PageRequest) -> HttpAnswer:
         return _page(pages, visit, found, "Something changed in these files meanwhile. Look again, then choose.")
     for one in chosen:
         if one.server is not None:
-            need_right(visit, one.server, one.before)
+            await need_right(visit, one.server, one.before)
     await _take(visit, found, chosen)
     return go_on("/servers", "imported")
 

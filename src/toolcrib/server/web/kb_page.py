@@ -1,9 +1,12 @@
 """The knowledge base, through its tools: collections, search, answers with citations, and documents."""
 
+import asyncio
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,9 +14,12 @@ import msgspec
 
 from toolcrib.core.requests import Result
 from toolcrib.server.answers import HttpAnswer, HttpProblem
-from toolcrib.server.visit import PageRequest
+from toolcrib.server.visit import PageRequest, UploadedFile
+from toolcrib.server.web.markdown import render_markdown
 from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
+from toolcrib.stores.files import make_directory, replace_bytes
+from toolcrib.stores.paths import upload_directory
 
 LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb_list_collections",
@@ -22,10 +28,10 @@ LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb_get_document",
     "kb_stats",
 )
-ADD, REMOVE, REINDEX = "kb_add", "kb_remove", "kb_reindex"
+ADD, REMOVE, REINDEX, DOCUMENTS = "kb_add", "kb_remove", "kb_reindex", "kb_list_documents"
 EXPORT, IMPORT = "kb_export", "kb_import"
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
-EVERY = (*TOOLS, ADD, REMOVE, REINDEX, EXPORT, IMPORT)
+EVERY = (*TOOLS, ADD, REMOVE, REINDEX, DOCUMENTS, EXPORT, IMPORT)
 MOST_SKIPPED = 10
 BEFORE = 2_000
 """How many characters before a passage are shown with it."""
@@ -217,11 +223,15 @@ def document(value: Any, reading: Reading) -> dict[str, Any]:
     start = start if isinstance(start, int) else 0
     spans = [(reading.marked[0] - start, reading.marked[1] - start)] if reading.marked else []
     further, name = found.get("next"), text(found.get("document_id"))
-    facts = {"Collection": "collection_id", "Type": "type", "Date": "date", "Pages": "pages"}
+    facts = {"Type": "type", "Date": "date", "Pages": "pages"}
+    is_markdown = text(found.get("type")) == "markdown"
     return {
         "title": text(found.get("title")) or "Untitled",
         "runs": marked(content, spans),
+        "rendered": render_markdown(content, spans[0] if spans else None) if is_markdown else None,
+        "is_marked": bool(spans),
         "citation": citation(found.get("citation")),
+        "collection": text(found.get("collection_id")),
         "facts": [(label, text(found.get(key))) for label, key in facts.items() if text(found.get(key))],
         "from_start": document_address(id=name) if start > 0 else "",
         "further": f"{document_address(id=name)}&from={further}" if isinstance(further, int) else "",
@@ -231,6 +241,7 @@ def document(value: Any, reading: Reading) -> dict[str, Any]:
 ROUTES = PageRoutes()
 NOTHING: Mapping[str, str] = {}
 TOP_K = 10
+SHOWN = 50
 LONGEST_QUERY = 1_000
 
 
@@ -247,6 +258,75 @@ async def _read(pages: Pages, visit: PageRequest) -> HttpAnswer:
     wanted = {"unit": "characters", "start": reading.start}
     answer = await _document(visit, {"document_id": reading.document, "range": wanted})
     return pages.render(visit, "kb/document.html", document=document(answer, reading))
+
+
+@ROUTES.get("/kb/collection")
+async def _collection_page(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    """The documents of one collection, some at a time."""
+    visit.need_known()
+    values = await _index(visit)
+    wanted = visit.query.get("id", "")[:200]
+    entry = next((one for one in values["collections"] if one["id"] == wanted), None)
+    if entry is None:
+        raise HttpProblem(404, "RESOURCE_NOT_FOUND", f"There is no collection {wanted!r}.")
+    listed: Any = {}
+    if values["can_list"]:
+        asked = {"collection_id": wanted, "limit": SHOWN} | (
+            {"after": after} if (after := visit.query.get("after")) else {}
+        )
+        listed = (await _ask(visit, DOCUMENTS, asked)).data
+    return pages.render(
+        visit, "kb/collection.html", **values | {"entry": entry, "listed": documents_of(listed, wanted)}
+    )
+
+
+def documents_of(answer: Any, collection: str) -> dict[str, Any]:
+    """The documents of a listing, with the way to each and to the next ones."""
+    found = fields(answer)
+    further = text(found.get("next"))
+    return {
+        "documents": [_listed_document(fields(entry)) for entry in texts(found.get("documents"))],
+        "further": f"/kb/collection?{urlencode({'id': collection, 'after': further})}" if further else "",
+    }
+
+
+def _listed_document(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name, size = text(entry.get("document_id")), entry.get("bytes")
+    return {
+        "id": name,
+        "title": text(entry.get("title")) or text(entry.get("source")) or "Untitled",
+        "source": text(entry.get("source")),
+        "type": text(entry.get("type")),
+        "bytes": size if isinstance(size, int) else None,
+        "added": text(entry.get("added")),
+        "href": document_address(id=name),
+    }
+
+
+@ROUTES.post("/kb/upload")
+async def _upload(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    """Take files of the visitor's own machine in: they are kept beside the knowledge base, and added from there."""
+    visit.need_known()
+    sent, files = visit.files()
+    collection = sent.get("collection", "").strip() or "default"
+    if not files:
+        return await _done(pages, visit, "Choose at least one file.", "kb_added", collection, sent)
+    folder = upload_directory(visit.served.project.around.env)
+    paths = [await asyncio.to_thread(_keep, folder, file) for file in files]
+    report = await _work(pages, visit, ADD, {"sources": paths, "collection_id": collection})
+    problem = _trouble(report)
+    if problem is None and (reasons := skipped(report.data)):
+        problem = f"Left out of {collection}: {reasons}"
+    return await _done(pages, visit, problem, "kb_added", collection, sent)
+
+
+def _keep(folder: Path, file: UploadedFile) -> str:
+    """Where an uploaded file is: in a folder of its own for each content, so that nothing is overwritten by a name."""
+    name = re.sub(r"[^\w.() -]", "_", file.name.replace("\\", "/").rpartition("/")[2]).lstrip(". ")[-120:] or "file.txt"
+    path = folder / hashlib.sha256(file.content).hexdigest()[:16] / name
+    make_directory(path.parent, 0o700)
+    replace_bytes(path, file.content, 0o600)
+    return str(path)
 
 
 @ROUTES.get("/kb/export")
@@ -281,7 +361,7 @@ async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
     fields = visit.form()
     sources = [line.strip() for line in fields.get("sources", "").splitlines() if line.strip()]
     collection = fields.get("collection", "").strip() or "default"
-    report = await _ask(visit, ADD, {"sources": sources, "collection_id": collection})
+    report = await _work(pages, visit, ADD, {"sources": sources, "collection_id": collection})
     problem = _trouble(report)
     if problem is None and (reasons := skipped(report.data)):
         problem = f"Left out of {collection}: {reasons}"
@@ -291,22 +371,25 @@ async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
 @ROUTES.get("/kb/remove")
 async def _ask_removal(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_known()
-    return pages.render(visit, "kb/remove.html", collection=visit.query.get("collection", "")[:200])
+    collection, document, title = (visit.query.get(name, "")[:500] for name in ("collection", "document", "title"))
+    return pages.render(visit, "kb/remove.html", collection=collection, document=document, title=title)
 
 
 @ROUTES.post("/kb/remove")
 async def _remove(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_known()
-    collection = visit.form().get("collection", "")
-    result = await _ask(visit, REMOVE, {"collection_id": collection, "whole_collection": True})
-    return await _done(pages, visit, _trouble(result), "kb_removed", collection)
+    sent = visit.form()
+    collection, document = sent.get("collection", ""), sent.get("document", "")
+    which: dict[str, Any] = {"documents": [document]} if document else {"whole_collection": True}
+    result = await _ask(visit, REMOVE, {"collection_id": collection, **which})
+    return await _done(pages, visit, _trouble(result), "kb_removed", sent.get("title", "") or collection)
 
 
 @ROUTES.post("/kb/reindex")
 async def _reindex(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_known()
     collection = visit.form().get("collection", "")
-    result = await _ask(visit, REINDEX, {"collection_ids": [collection]})
+    result = await _work(pages, visit, REINDEX, {"collection_ids": [collection]})
     return await _done(pages, visit, _trouble(result), "kb_reindexed", collection)
 
 
@@ -354,8 +437,15 @@ async def _document(visit: PageRequest, wanted: Mapping[str, Any]) -> Any:
     return result.data
 
 
+async def _work(pages: Pages, visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> Result:
+    """Have something done that takes a while; who waits sees how far it is."""
+    ran = await visit.view.run(tool, arguments, hear=pages.tried.hear)
+    pages.tried.progress.pop(ran.call.id, None)
+    return ran.result
+
+
 async def _ask(visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> Result:
-    return (await visit.view.run(tool, arguments)).result
+    return await visit.view.look(tool, arguments)
 
 
 async def _index(visit: PageRequest) -> dict[str, Any]:
@@ -370,6 +460,8 @@ async def _index(visit: PageRequest) -> dict[str, Any]:
         "can_reindex": REINDEX in here,
         "can_export": EXPORT in here,
         "can_import": IMPORT in here,
+        "can_list": DOCUMENTS in here,
+        "running": [],
         "fields": {},
         "q": query,
         "mode": "ask" if visit.query.get("mode") == "ask" and ANSWER in here else "search",

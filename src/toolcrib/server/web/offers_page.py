@@ -229,7 +229,7 @@ async def _set_policy(visit: PageRequest, what: str) -> HttpAnswer:
     route, policy = _known(visit, what), visit.form().get("policy", "")
     if policy not in POLICIES:
         raise unfit(f"A policy is one of {', '.join(POLICIES)}.")
-    await visit.view.set_policy(route.name, policy)
+    await visit.view.set_policy(policy, route.name)
     now = visit.view.offer(route.name, *KINDS[what])
     holds = (now.policy if now is not None else Policy.DISABLE) == policy
     place = offer_address(route.reach.key) if now is not None else f"/{what}"

@@ -8,23 +8,25 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.calls.metrics import Metrics, ToolMetrics
+from toolcrib.calls.metrics import BOUNDS_S, Metrics, ToolMetrics, quantile_of
 from toolcrib.core.coordination import CoordinationStatus
 from toolcrib.core.kinds import ServerState
 from toolcrib.core.names import is_own
 from toolcrib.server.answers import HttpAnswer
 from toolcrib.server.views.caller import CallerView
+from toolcrib.server.views.calls import QuestionEntry
 from toolcrib.server.views.costs import RecentUsage, unused_line
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.charts import Bar
+from toolcrib.server.web.charts import Bar, ChartColumn
 from toolcrib.server.web.render import PageRoutes, Pages
 from toolcrib.server.web.server_rows import ServerRow, server_rows
 from toolcrib.server.web.tool_rows import tool_address
-from toolcrib.server.web.words import count, duration, sentence, short
+from toolcrib.server.web.words import count, duration, sentence, short, span
 
 EVERY_S = 10.0
 KEPT_S = 3600.0
 MINUTES = 60
+NO_DURATIONS = (0,) * (len(BOUNDS_S) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Sample:
     at: float
     executed: int
     failed: int
+    durations: tuple[int, ...] = ()
+    """Calls by how long they took, in the classes of the tallies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,18 @@ class Hour:
 
     fine: tuple[int, ...]
     failed: tuple[int, ...]
+    durations: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> list[ChartColumn]:
+        """One column for each minute."""
+        last = len(self.fine) - 1
+        named = [(f"{last - place} min ago" if place < last else "this minute") for place in range(last + 1)]
+        return [ChartColumn(*one) for one in zip(named, self.fine, self.failed, strict=True)]
+
+    def quantile(self, share: float) -> float:
+        """How long that share of the calls took at most, about."""
+        return quantile_of(self.durations, share)
 
     @property
     def calls(self) -> int:
@@ -82,11 +98,14 @@ class Samples:
             if place >= 0:
                 failed[place] += after.failed - before.failed
                 fine[place] += (after.executed - before.executed) - (after.failed - before.failed)
-        return Hour(tuple(fine), tuple(failed))
+        first = next((sample for sample in seen if now - sample.at <= KEPT_S), seen[-1])
+        took = tuple(after - before for before, after in zip(first.durations, seen[-1].durations, strict=True))
+        return Hour(tuple(fine), tuple(failed), took)
 
     def _sample(self) -> Sample:
-        tallies = self.metrics.tools.values()
-        return Sample(self.now(), sum(t.executed for t in tallies), sum(t.failed for t in tallies))
+        tallies = list(self.metrics.tools.values())
+        took = tuple(map(sum, zip(*(tally.durations for tally in tallies), strict=True))) or NO_DURATIONS
+        return Sample(self.now(), sum(t.executed for t in tallies), sum(t.failed for t in tallies), took)
 
 
 MOST = 6
@@ -117,7 +136,8 @@ def overview_routes(samples: Samples, recent: RecentUsage) -> PageRoutes:
         if not visit.is_operator():
             return pages.render(visit, "overview_guest.html", tools=mine[:100], total=len(mine))
         idle = unused_line(mine, recent.look())
-        return pages.render(visit, "overview.html", idle=idle, hour=samples.hour(), **_values(visit.view))
+        values = _values(visit.view) | {"todos": list(await _todos(visit.view))[:MOST_TODOS]}
+        return pages.render(visit, "overview.html", idle=idle, hour=samples.hour(), **values)
 
     return routes
 
@@ -133,7 +153,7 @@ def _values(view: CallerView) -> dict[str, Any]:
         "tools": len(view.catalog.routes),
         "tokens": sum(row.tokens for row in rows) + native,
         "in_flight": view.metrics.in_flight,
-        "todos": list(_todos(view, rows))[:MOST_TODOS],
+        "starting": [row for row in rows if row.state.is_underway],
         "cost_bars": _cost_bars(rows, native),
         "slow_bars": _slow_bars(called),
         "failing": _failing(called),
@@ -141,21 +161,59 @@ def _values(view: CallerView) -> dict[str, Any]:
     }
 
 
-def _todos(view: CallerView, rows: Sequence[ServerRow]) -> Iterator[Todo]:
-    if waiting := view.waiting():
-        text = f"{count(waiting, 'question')} waiting for your answer"
-        yield Todo("info", "hand", text, "A call goes on once you allow it.", "/approvals", "HttpAnswer")
+async def _todos(view: CallerView) -> list[Todo]:
+    """What waits for a person: calls first, then what is broken, then what is held."""
+    rows = server_rows(view)
+    return [
+        *[_asked(entry) for entry in await view.questions()],
+        *_broken_parts(view),
+        *[_broken(row) for row in rows if row.state in (ServerState.FAILED, ServerState.STALE)],
+        *[_signed_out(row) for row in rows if row.state is ServerState.SIGN_IN],
+        *[_barred(row) for row in rows if row.state is ServerState.HELD],
+        *[_held(row) for row in rows if row.held],
+        *_unused_configuration(view),
+    ]
+
+
+def _asked(entry: QuestionEntry) -> Todo:
+    waits = f"{span(entry.seconds_left)} left"
+    text = f"{entry.server or 'A server'} asks something" if entry.form else f"{entry.tool} waits for your answer"
+    return Todo(
+        "info", "hand", text, f"The call goes on once you allow it; {waits}.", f"/approvals#q-{entry.id}", "Answer"
+    )
+
+
+def _broken(row: ServerRow) -> Todo:
+    return Todo("bad", "alert", f"{row.name} is not available", row.story, row.href, _action(row, "See why"))
+
+
+def _action(row: ServerRow, otherwise: str) -> str:
+    """What the button says that leads to the page of a server: the next step, where a person takes it there."""
+    is_link = row.button is not None and not row.button.is_form
+    return row.button.label if row.button is not None and is_link else otherwise
+
+
+def _signed_out(row: ServerRow) -> Todo:
+    return Todo("warn", "alert", f"{row.name} wants you to sign in", sentence(row.cause or ""), row.href, "Sign in")
+
+
+def _barred(row: ServerRow) -> Todo:
+    return Todo("bad", "shield", f"{row.name} is in quarantine", row.cause or "", row.href, "Review")
+
+
+def _held(row: ServerRow) -> Todo:
+    text = f"{count(len(row.held), 'tool')} of {row.name} in quarantine"
+    about = "What they say of themselves has changed since you accepted them."
+    return Todo("warn", "shield", text, about, "/approvals#held", "Review")
+
+
+def _broken_parts(view: CallerView) -> Iterator[Todo]:
     if problem := view.audit_status().problem:
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
     yield from fleet_todos(view.parts().get("store", ""), view.coordination())
-    for row in rows:
-        if row.state in (ServerState.FAILED, ServerState.STALE):
-            yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
-    for row in rows:
-        if row.held:
-            held = f"{count(len(row.held), 'tool')} of {row.name} in quarantine"
-            about = "What they say of themselves has changed since you accepted them."
-            yield Todo("warn", "shield", held, about, row.href, "Look")
+
+
+def _unused_configuration(view: CallerView) -> Iterator[Todo]:
     for problem in view.project.config.problems:
         yield Todo("warn", "file", "Part of the configuration is not used", problem, "/settings", "See settings")
 
@@ -185,10 +243,17 @@ Called = Sequence[tuple[str, ToolMetrics]]
 
 
 def _slow_bars(called: Called) -> list[Bar]:
-    means = sorted(((tally.total_s / tally.executed, name) for name, tally in called), key=lambda pair: -pair[0])
+    """The slowest by what all but one of twenty calls take at most."""
+    slow = sorted(((tally.quantile(0.95), tally.quantile(0.5), name) for name, tally in called), reverse=True)
     return [
-        Bar(name, mean, duration(mean), tool_address(name), "warn" if mean >= SLOW_S else "accent")
-        for mean, name in means[:MOST]
+        Bar(
+            name,
+            high,
+            f"{duration(half)} · {duration(high)}",
+            tool_address(name),
+            "warn" if high >= SLOW_S else "accent",
+        )
+        for high, half, name in slow[:MOST]
     ]
 
 

@@ -19,6 +19,7 @@ from toolcrib.server.visit import STILL_HERE, PageRequest, ServedProject
 from toolcrib.server.visit import stream_news as stream
 from toolcrib.server.web import charts, words
 from toolcrib.server.web.static_files import GUARDING, NO_STORE, load_static_files
+from toolcrib.server.web.tool_result import TriedCalls
 from toolcrib.server.web.tool_rows import tool_address
 from toolcrib.server.web.words import CallerNames
 from toolcrib.stores.access_tokens import TokenBook, token_file
@@ -40,6 +41,8 @@ SENTENCES = {
     "ended": "The call of {name} was ended.",
     "forgotten": "Forgotten. The next call of {name} asks again.",
     "imported": "The servers you chose were taken over.",
+    "left_out": "{name} left out.",
+    "policies": "The policy of {name} is set.",
     "kb_added": "{name} is up to date.",
     "kb_imported": "The documents of {name} came in.",
     "kb_reindexed": "The index of {name} is built anew.",
@@ -50,9 +53,12 @@ SENTENCES = {
     "restarted": "Server {name} was restarted.",
     "revoked": "The token {name} was revoked.",
     "saved": "Saved.",
+    "values_off": "From the next start on, only names and kinds of arguments are kept.",
+    "values_on": "From the next start on, arguments and results are kept.",
     "signed_out": "That browser is signed out.",
 }
 FAILED = {
+    "values_overruled": "That is written down, but another file says otherwise, and the more careful one counts.",
     "policy_overruled": "The policy is written down, but another rule that fits {name} is more careful and counts.",
     "still_failing": "Server {name} could not be asked for its tools.",
 }
@@ -91,18 +97,23 @@ class NavigationEntry:
     key: str
     """``g`` and this letter jump there."""
     for_operators: bool = False
+    short: str = ""
+    """Its name in the bar at the bottom of a small screen; without one it is behind "More" there."""
+    is_apart: bool = False
+    """Whether a group begins with it."""
 
 
 PLACES = (
-    NavigationEntry("Overview", "/", "gauge", "o"),
+    NavigationEntry("Overview", "/", "gauge", "o", short="Overview"),
+    NavigationEntry("Approvals", "/approvals", "inbox", "a", short="Approvals"),
+    NavigationEntry("Live calls", "/calls", "pulse", "l", short="Calls"),
+    NavigationEntry("Tools", "/tools", "tool", "t", short="Tools", is_apart=True),
     NavigationEntry("Servers", "/servers", "server", "s", for_operators=True),
-    NavigationEntry("Tools", "/tools", "tool", "t"),
     NavigationEntry("Resources", "/resources", "file", "r"),
     NavigationEntry("Prompts", "/prompts", "quote", "p"),
-    NavigationEntry("Live calls", "/calls", "pulse", "l"),
-    NavigationEntry("Approvals", "/approvals", "inbox", "a"),
-    NavigationEntry("Audit", "/audit", "log", "u", for_operators=True),
     NavigationEntry("Knowledge base", "/kb", "book", "k"),
+    NavigationEntry("Costs", "/costs", "coins", "m", for_operators=True, is_apart=True),
+    NavigationEntry("Audit", "/audit", "log", "u", for_operators=True),
     NavigationEntry("Connect", "/connect", "plug", "c"),
     NavigationEntry("Settings", "/settings", "cog", "e", for_operators=True),
 )
@@ -157,7 +168,7 @@ def templates() -> "Environment":
     )
     made.globals |= {"icon": words.icon, "charts": charts, "static": load_static_files().url, "version": VERSION}
     made.filters |= {
-        name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "kind", "short", "span")
+        name: getattr(words, name) for name in ("ago", "count", "duration", "kind", "sentence", "short", "span", "when")
     }
     made.filters |= {"who": who, "at_home": at_home, "printable": printable, "tool_address": tool_address}
     return made
@@ -174,6 +185,7 @@ class Pages:
 
     def __init__(self, served: ServedProject) -> None:
         self.served = served
+        self.tried = TriedCalls()
         self.paths: frozenset[str] = frozenset()
         """What is there to go to."""
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,9 @@ LONG = frozenset({"body", "code", "content", "data", "html", "markdown", "messag
 LONG_FROM = 400
 LONGEST_NUMBER = 400
 LARGEST = 10**300
+MOST_LISTED = 30
+"""Rows of a list of objects that a form has at most."""
+BLANK = "#"
 
 
 class _Missing:
@@ -46,6 +49,9 @@ class Option:
     is_chosen: bool = False
 
 
+SUGGESTED_MAX = 100
+
+
 @dataclass(frozen=True, slots=True)
 class FormField:
     """One field of a form, or a group of them."""
@@ -60,6 +66,10 @@ class FormField:
     text: str = ""
     options: tuple[Option, ...] = ()
     fields: tuple["FormField", ...] = ()
+    """Those of a group, or the rows of a list of objects."""
+    blank: "FormField | None" = None
+    """An empty row of such a list."""
+    is_row: bool = False
     problem: str = ""
 
     @property
@@ -71,11 +81,19 @@ class FormField:
     def label(self) -> str:
         """What people read."""
         title = self.part.schema.get("title")
+        if self.path and self.is_row:
+            return f"{self.path[-2]} {int(self.path[-1]) + 1}"
         return self.path[-1] if self.path else title if isinstance(title, str) else "Arguments"
 
     @property
+    def suggestions(self) -> list[str]:
+        """Texts that could be written in it."""
+        found = self.part.schema.get("examples")
+        return [one for one in found if isinstance(one, str)][:SUGGESTED_MAX] if isinstance(found, list) else []
+
+    @property
     def about(self) -> str:
-        """What the schema says of it."""
+        """What the schema says of it; of a row, nothing its list has not said."""
         found = self.part.schema.get("description")
         return found if isinstance(found, str) else ""
 
@@ -105,6 +123,15 @@ def pointer(start: str, path: Path) -> str:
     return "/".join((start, *(step.replace("~", "~0").replace("/", "~1") for step in path)))
 
 
+def with_suggestions(schema: Schema, suggested: Mapping[str, Sequence[str]]) -> Schema:
+    """The schema of a tool's arguments, with what its author suggests for them as examples."""
+    properties = schema.get("properties")
+    if not suggested or not isinstance(properties, Mapping):
+        return schema
+    more = {name: {**properties[name], "examples": [*words]} for name, words in suggested.items() if name in properties}
+    return {**schema, "properties": {**properties, **more}}
+
+
 def make_form(schema: Schema, values: Mapping[str, Any]) -> tuple[FormField, ...]:
     """The fields for a tool's arguments, with these values in them; one field of JSON where nothing else would do."""
     root = part_of(schema, schema)
@@ -129,6 +156,8 @@ def _field(
     is_certain = is_certain and not part.nullable
     kind = part.kind if value is MISSING or _is_plain(part, value, may_be_blank=is_certain) else "json"
     field = FormField(path, kind, part, is_required, is_certain)
+    if kind == "rows" and part.item is not None:
+        return _with_rows(field, part.item, [] if value is MISSING else value, root)
     if kind == "group":
         given = value if isinstance(value, Mapping) else {}
         return replace(field, fields=_inside(field, given, root))
@@ -137,6 +166,42 @@ def _field(
     if kind == "picks":
         return replace(field, options=_picks(field, () if value is MISSING else value))
     return field if value is MISSING else replace(field, text=_written(kind, value))
+
+
+def _with_rows(field: FormField, item: SchemaPart, values: list[Any], root: Schema) -> FormField:
+    """A list of objects, with a row for each; one that a row could not tell from nothing is JSON."""
+    made = [
+        replace(_field((*field.path, place), item, value, root, is_certain=False), is_row=True)
+        for place, value in ((BLANK, MISSING), *((str(number), value) for number, value in enumerate(values)))
+    ]
+    if any(row.kind != "group" or _is_blank(row) for row in made[1:]):
+        return replace(field, kind="json", text=_written("json", values))
+    return replace(field, fields=tuple(made[1:]), blank=made[0])
+
+
+def with_row(form: tuple[FormField, ...], name: str) -> tuple[FormField, ...]:
+    """The form with one more empty row in the list of that name."""
+    return tuple(_with_row(field, name) for field in form)
+
+
+def _with_row(field: FormField, name: str) -> FormField:
+    fields = with_row(field.fields, name)
+    if field.blank is not None and field.name == name and len(fields) < MOST_LISTED:
+        fields = (*fields, _placed(field.blank, len(field.path), len(fields)))
+    return replace(field, fields=fields)
+
+
+def _placed(row: FormField, depth: int, number: int) -> FormField:
+    """An empty row, or a part of one, with its number where it has none yet."""
+    path = (*row.path[:depth], str(number), *row.path[depth + 1 :])
+    before, after = pointer("", row.path), pointer("", path)
+    return replace(
+        row,
+        path=path,
+        options=tuple(replace(one, name=one.name.replace(before, after, 1)) for one in row.options),
+        fields=tuple(_placed(inner, depth, number) for inner in row.fields),
+        blank=_placed(row.blank, depth, number) if row.blank is not None else None,
+    )
 
 
 def _inside(field: FormField, values: Mapping[str, Any], root: Schema) -> tuple[FormField, ...]:
@@ -222,11 +287,12 @@ _SAYS: Mapping[str, Callable[[SchemaPart, Any], bool]] = {
     "items": lambda part, value: isinstance(value, list) and _are_plain(part, value),
     "picks": lambda part, value: isinstance(value, list) and _are_plain(part, value),
     "group": lambda part, value: isinstance(value, Mapping) and value.keys() <= part.properties.keys(),
+    "rows": lambda _, value: isinstance(value, list) and len(value) <= MOST_LISTED,
 }
 """Whether a field of each kind can say a value that is not empty."""
 
 
-NEEDED = "This is needed."
+NEEDED = "This is required."
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LINE = re.compile(r"\r\n|\r|\n")
 
@@ -246,10 +312,22 @@ def _refilled(field: FormField, sent: Fields) -> FormField:
         return replace(field, kind="json", text=_unfolded(sent[as_text]), options=(), fields=())
     if field.kind == "group":
         return replace(field, fields=refill(field.fields, sent))
+    if field.blank is not None:
+        return replace(field, fields=_sent_rows(field, field.blank, sent))
     if field.options:
         chosen = [replace(option, is_chosen=sent.get(option.name) == option.value) for option in field.options]
         return replace(field, options=tuple(chosen))
     return replace(field, text=_unfolded(sent.get(field.name, "")))
+
+
+def _sent_rows(field: FormField, blank: FormField, sent: Fields) -> tuple[FormField, ...]:
+    """The rows of a list that were sent with anything in them, numbered anew."""
+    starts = tuple(f"{pointer(start, field.path)}/" for start in ("a", "j"))
+    found = {name.split("/")[len(field.path) + 1] for name in sent if name.startswith(starts)}
+    numbers = sorted(int(one) for one in found if one.isascii() and one.isdigit() and len(one) < 3)[:MOST_LISTED]
+    rows = [_refilled(_placed(blank, len(field.path), number), sent) for number in numbers]
+    filled = [row for row in rows if not _is_blank(row)]
+    return tuple(_placed(row, len(field.path), number) for number, row in enumerate(filled))
 
 
 def _unfolded(text: str) -> str:
@@ -276,15 +354,21 @@ def _read_all(form: tuple[FormField, ...], problems: dict[Path, str]) -> dict[st
 def _read(field: FormField, problems: dict[Path, str]) -> Any:
     try:
         if not _is_blank(field):
-            return _read_all(field.fields, problems) if field.kind == "group" else _value(field)
+            return _inner(field, problems) if field.kind in ("group", "rows") else _value(field)
         return _blank(field, problems)
     except Wrong as wrong:
         problems[field.path] = str(wrong)
         return MISSING
 
 
-def _is_blank(field: FormField) -> bool:
+def _inner(field: FormField, problems: dict[Path, str]) -> Any:
     if field.kind == "group":
+        return _read_all(field.fields, problems)
+    return [_read_all(row.fields, problems) for row in field.fields if not _is_blank(row)]
+
+
+def _is_blank(field: FormField) -> bool:
+    if field.kind in ("group", "rows"):
         return all(_is_blank(inner) for inner in field.fields)
     if field.options:
         return not any(option.is_chosen for option in field.options)
@@ -301,7 +385,7 @@ def _blank(field: FormField, problems: dict[Path, str]) -> Any:
         return _read_all(field.fields, problems)
     if field.kind == "text":
         return ""
-    if field.kind in ("items", "picks"):
+    if field.kind in ("items", "picks", "rows"):
         return []
     raise Wrong(NEEDED)
 

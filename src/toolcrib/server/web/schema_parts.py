@@ -34,8 +34,11 @@ class SchemaPart:
 
     schema: Schema
     kind: str
-    """``text``, ``integer``, ``number``, ``flag``, ``choice``, ``items``, ``picks``, ``group``; else ``json``."""
+    """``text``, ``integer``, ``number``, ``flag``, ``choice``, ``items``, ``picks``, ``group``, ``rows`` (a list of
+    objects); else ``json``."""
     nullable: bool = False
+    item: "SchemaPart | None" = None
+    """What each item of a list of objects is."""
 
     @property
     def choices(self) -> list[Any]:
@@ -69,7 +72,22 @@ def part_of(schema: Any, root: Schema, depth: int = 0) -> SchemaPart:
     found, nullable = _without_null(resolved(schema, root), root)
     if not isinstance(found, Mapping):
         return SchemaPart({}, "json", nullable)
-    return SchemaPart(found, _kind(found, depth), nullable)
+    kind, item = _kind(found, depth), None
+    if kind == "json" and (item := _row_of(found, root, depth)) is not None:
+        kind = "rows"
+    return SchemaPart(found, kind, nullable, item)
+
+
+def _row_of(part: Schema, root: Schema, depth: int) -> SchemaPart | None:
+    """What a list of objects that can be filled in consists of."""
+    items = part.get("items")
+    is_list = (
+        part.get("type") == "array" and isinstance(items, Mapping) and not (_MIXED | {"prefixItems"}) & part.keys()
+    )
+    if not is_list or depth + 1 >= DEEPEST:
+        return None
+    found = part_of(items, root, depth + 1)
+    return found if found.kind == "group" and not found.nullable else None
 
 
 def _without_null(part: Any, root: Schema) -> tuple[Any, bool]:
@@ -142,6 +160,8 @@ def type_words(part: SchemaPart) -> str:
     if part.kind == "choice":
         shown = " | ".join(brief(value)[:LONGEST] for value in part.choices[:SHOWN_CHOICES])
         words = f"{shown} | …" if len(part.choices) > SHOWN_CHOICES else shown
+    elif part.kind == "rows":
+        words = "list of object"
     elif part.kind in ("items", "picks"):
         words = f"list of {schema['items'].get('type', 'choices')}"
     else:
@@ -198,5 +218,5 @@ def _rows(part: SchemaPart, root: Schema, depth: int) -> Iterator[ParameterRow]:
             default,
             about[:LONGEST_ABOUT] if isinstance(about, str) else "",
         )
-        if inner.kind == "group":
-            yield from _rows(inner, root, depth + 1)
+        if inner.kind == "group" or inner.item is not None:
+            yield from _rows(inner.item or inner, root, depth + 1)

@@ -157,9 +157,9 @@ async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
     fields, project = visit.form(), visit.served.project
     try:
         server = read_new(fields)
-        need_right(visit, server)
         if server.name in project.config.servers:
             raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
+        await need_right(visit, server)
         await note_server(visit, "added", server.name)
         record = await project.add(server)
     except ToolcribError as error:
@@ -180,7 +180,7 @@ async def _edit(pages: Pages, visit: PageRequest) -> HttpAnswer:
     before = _server(visit)
     try:
         after = read_changed(visit.form(), before, is_command=before.url is None)
-        need_right(visit, after, before)
+        await need_right(visit, after, before)
         await note_server(visit, "changed", before.name)
         done = await _change(visit.served.project, before, after)
     except ToolcribError as error:
@@ -190,16 +190,41 @@ async def _edit(pages: Pages, visit: PageRequest) -> HttpAnswer:
 
 
 def may_run(visit: PageRequest) -> bool:
-    """Whether this visitor may have a command run here."""
-    return visit.served.edit_commands and visit.is_operator(SecurityLevel.SYSTEM)
+    """Whether this visitor may have a command run here, if only after a word at the terminal."""
+    can_be = visit.served.edit_commands or visit.view.has_terminal
+    return can_be and visit.is_operator(SecurityLevel.SYSTEM)
 
 
-def need_right(visit: PageRequest, server: ServerConfig, before: ServerConfig | None = None) -> None:
-    """Stop whoever may not have such a server, or take it elsewhere."""
+async def need_right(visit: PageRequest, server: ServerConfig, before: ServerConfig | None = None) -> None:
+    """Stop whoever may not have such a server, or take it elsewhere; a program needs a word at the terminal first."""
     where = {"url": server.url, "headers": server.headers}
     is_moved = before is None or (server.url, server.headers) != (before.url, before.headers)
-    words = "Commands can be changed here only after `toolcrib up --edit-commands`."
-    need_right_to_set(visit, where if is_moved else {}, server.url is None, is_new=before is None, no_commands=words)
+    is_asked = server.url is None and not visit.served.edit_commands and visit.view.has_terminal
+    if is_asked:
+        visit.need_operator(SecurityLevel.SYSTEM)
+        await _confirm_at_terminal(visit, server, "change" if before is not None else "add")
+    runs_command = server.url is None and not is_asked
+    need_right_to_set(
+        visit,
+        where if is_moved else {},
+        runs_command,
+        is_new=before is None,
+        no_commands=NO_COMMANDS.format(server.name),
+    )
+
+
+NO_COMMANDS = (
+    "A program is set up here only where somebody can be asked at the terminal of toolcrib. "
+    "Run: toolcrib servers add {} -- COMMAND"
+)
+
+
+async def _confirm_at_terminal(visit: PageRequest, server: ServerConfig, verb: str) -> None:
+    program = {"command": command_line(server)} | {
+        f"env {name}": shown_entry(name, value) for name, value in server.env.items()
+    }
+    if not await visit.view.confirm_program(f"toolcrib servers {verb} {server.name}", program):
+        raise ConfigError("This was not confirmed at the terminal where toolcrib runs, so nothing was changed.")
 
 
 def _server(visit: PageRequest) -> ServerConfig:
@@ -218,6 +243,7 @@ async def _change(project: Project, before: ServerConfig, after: ServerConfig) -
 def _common(visit: PageRequest) -> dict[str, Any]:
     return {
         "may_run": may_run(visit),
+        "is_asked": not visit.served.edit_commands and visit.view.has_terminal,
         "policies": tuple(Policy),
         "isolations": (AUTO, *IsolationLevel),
         "shares": tuple(Share),

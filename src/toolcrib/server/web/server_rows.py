@@ -1,15 +1,16 @@
 """Servers as rows of a table: how each is doing, what it costs, and what to do about it."""
 
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 from urllib.parse import quote
 
 from msgspec import structs
 
-from toolcrib.core.kinds import ServerState
+from toolcrib.core.kinds import ServerState, StepKind
 from toolcrib.server.answers import not_found
 from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.servers import ServerView
 from toolcrib.server.visit import PageRequest
+from toolcrib.server.web.words import sentence
 
 
 class Look(NamedTuple):
@@ -20,28 +21,43 @@ class Look(NamedTuple):
     todo: str = ""
 
 
-def _look(state: ServerState) -> Look:
-    match state:
-        case ServerState.OK:
-            look = Look("ready", "good")
-        case ServerState.STALE:
-            look = Look("old listing", "warn", "See why")
-        case ServerState.FAILED:
-            look = Look("failed", "bad", "See why")
-        case ServerState.DISABLED:
-            look = Look("off", "quiet")
-        case ServerState.ASKING:
-            look = Look("asking", "info")
-        case ServerState.NEVER:
-            look = Look("not asked yet", "quiet", "Ask for its tools")
-        case ServerState.HELD:
-            look = Look("in quarantine", "bad", "See why")
-        case _:
-            assert_never(state)
-    return look
+_LOOKS = {
+    ServerState.OK: Look("ready", "good"),
+    ServerState.STALE: Look("old listing", "warn", "See why"),
+    ServerState.FAILED: Look("failed", "bad", "See why"),
+    ServerState.SIGN_IN: Look("sign in", "warn", "Sign in"),
+    ServerState.INSTALLING: Look("installing", "info"),
+    ServerState.STARTING: Look("starting", "info"),
+    ServerState.ASKING: Look("asking", "info"),
+    ServerState.NEVER: Look("not asked yet", "quiet", "Ask for its tools"),
+    ServerState.HELD: Look("in quarantine", "bad", "See why"),
+    ServerState.DISABLED: Look("off", "quiet"),
+}
+LOOKS = {state: _LOOKS[state] for state in ServerState}  # fails at the start for a state without a look
 
 
-LOOKS = {state: _look(state) for state in ServerState}
+class StepButton(NamedTuple):
+    """The way to the next step for a server."""
+
+    href: str
+    label: str
+    icon: str
+    is_form: bool
+    """Whether it is sent as a form, and not followed as a link."""
+
+
+_STEPS = {
+    StepKind.WAIT: ("", "", "", False),
+    StepKind.RETRY: ("/refresh", "Try again", "refresh", True),
+    StepKind.REPAIR: ("/refresh", "Repair and retry", "refresh", True),
+    StepKind.INSTALL: ("/refresh", "Try again", "refresh", True),
+    StepKind.EDIT: ("/edit", "Edit", "edit", False),
+    StepKind.ACCEPT: ("#held", "Accept …", "shield", False),
+    StepKind.ENABLE: ("/enable", "Switch on", "power", True),
+    StepKind.LOOK: ("#problems", "See why", "alert", False),
+    StepKind.SIGN_IN: ("", "Sign in", "key", False),
+}
+STEPS = {kind: _STEPS[kind] for kind in StepKind}  # fails at the start for a step without a button
 
 
 class ServerRow(ServerView):
@@ -70,6 +86,23 @@ class ServerRow(ServerView):
             .removeprefix(f"Server {self.name!r} is not available: ")
             .partition(" Everything else goes")[0]
         )
+
+    @property
+    def story(self) -> str:
+        """What went wrong and what it wrote last."""
+        return sentence(self.trouble.partition(" Try: ")[0])
+
+    @property
+    def button(self) -> StepButton | None:
+        """What does the next step, if the page can: one button, or one link."""
+        if self.next is None:
+            return None
+        to, label, icon, is_form = STEPS[self.next.kind]
+        if self.next.kind is StepKind.ACCEPT and self.state is not ServerState.HELD:
+            return StepButton("/approvals#held", "Review", "shield", is_form=False)
+        if self.next.kind is StepKind.SIGN_IN:
+            return StepButton(f"/oauth/start/{quote(self.name, safe='')}", label, icon, is_form)
+        return StepButton(f"{self.href}{to}", label, icon, is_form) if label else None
 
     @property
     def todo(self) -> str:

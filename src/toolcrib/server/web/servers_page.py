@@ -61,6 +61,7 @@ async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
         row=row,
         link=status,
         log=[printable(line) for line in view.log(row.name, LOG_LINES)],
+        attempts=list(reversed(shelf.attempts)) if shelf is not None else [],
         autopsy=_autopsy(row, status.details if status is not None else {}),
         tools=routes[:shown],
         total=len(routes),

@@ -56,7 +56,7 @@ async def _set_policy(pages: Pages, visit: PageRequest) -> HttpAnswer:
     problem = _wrong(pattern, policy)
     if not problem:
         try:
-            await visit.view.set_policy(pattern, policy)
+            await visit.view.set_policy(policy, pattern)
         except ToolcribError as error:
             problem = str(error)
     if problem:

@@ -10,7 +10,7 @@ from toolcrib.core.offers import OfferKind
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.answers import HTML, TITLES, HttpAnswer, HttpProblem, json_answer, see_other
 from toolcrib.server.identity.sign_in import SAFE
-from toolcrib.server.router import Entering, Router, RouteSpec, Threshold
+from toolcrib.server.router import Entering, Router, RouteSpec, Threshold, wanted_place
 from toolcrib.server.router import Respond as Answer
 from toolcrib.server.views.costs import RecentUsage
 from toolcrib.server.visit import NOT_CONFIRMED, PageRequest, ServedProject
@@ -19,7 +19,10 @@ from toolcrib.server.web import (
     audit_page,
     calls_page,
     connect_page,
+    consent_page,
+    costs_page,
     kb_page,
+    oauth_page,
     offers_page,
     server_form_page,
     servers_page,
@@ -101,7 +104,10 @@ FIXED = (
     ROUTES,
     servers_page.ROUTES,
     server_form_page.ROUTES,
+    oauth_page.ROUTES,
     connect_page.ROUTES,
+    costs_page.ROUTES,
+    consent_page.ROUTES,
     settings_page.ROUTES,
     tools_page.ROUTES,
     offers_page.ROUTES,
@@ -166,7 +172,7 @@ class WebPages(Router):
 
 def is_open(path: bytes) -> bool:
     """What everybody may see: the way in, and the files that make it look like something."""
-    return path in (b"/signin", b"/favicon.ico") or path.startswith(b"/static/")
+    return path in (b"/signin", b"/favicon.ico", *oauth_page.OPEN) or path.startswith(b"/static/")
 
 
 def show_problem(pages: Pages, visit: PageRequest | None, problem: HttpProblem) -> HttpAnswer:
@@ -196,7 +202,7 @@ def _to_sign_in(problem: HttpProblem) -> HttpAnswer:
 def _to_question(pages: Pages, visit: PageRequest) -> HttpAnswer:
     """Have whoever is signed in say that it is them; a form that was sent is not sent again."""
     path = visit.request.path.decode("latin-1")
-    wanted = path if visit.request.method in SAFE or path in pages.paths else "/"
+    wanted = wanted_place(visit.request) if visit.request.method in SAFE else path if path in pages.paths else "/"
     place = f"/confirm?{urlencode({'next': wanted})}"
     if visit.request.header(b"hx-request") is not None:
         return HttpAnswer(204, b"", HTML, ((b"hx-redirect", place.encode()),))

@@ -16,6 +16,7 @@ TYPES = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
     ".txt": b"text/plain; charset=utf-8",
+    ".woff2": b"font/woff2",
 }
 FOR_EVER = (b"cache-control", b"public, max-age=31536000, immutable")
 ASK_AGAIN = (b"cache-control", b"no-cache")
@@ -84,7 +85,8 @@ def _suffix(path: str) -> str:
 
 
 CONTENT_SECURITY_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    b"connect-src 'self'; "
     b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 GUARDING = (
@@ -115,7 +117,8 @@ def _names_gzip(word: bytes) -> bool:
 def finish(visit: PageRequest | None, answer: HttpAnswer) -> HttpAnswer:
     """The answer as it goes out."""
     names = {name for name, _ in answer.headers}
-    headers = (*answer.headers, *GUARDING, *(() if b"cache-control" in names else (NO_STORE,)))
+    guarding = (pair for pair in GUARDING if pair[0] not in names)
+    headers = (*answer.headers, *guarding, *(() if b"cache-control" in names else (NO_STORE,)))
     body = answer.body
     is_packable = len(body) > PACK_FROM and b"content-encoding" not in names and answer.content_type.startswith(_TEXT)
     if is_packable and accepts_gzip(visit):

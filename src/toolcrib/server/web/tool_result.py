@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 import shlex
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pprint import pformat
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolcrib.core.requests import Result
+from toolcrib.core.requests import CallProgress, Result
 from toolcrib.schema.text import printable
 from toolcrib.server.web.schema_parts import as_json
 
@@ -25,6 +26,7 @@ ADVICE = {
     "TOOL_INVALID_INPUT": "Change the arguments above and run it again.",
     "TOOL_PERMISSION_DENIED": "Look at its policy on this page, or sign in with a token that may do more.",
     "TOOL_TIMEOUT": "Try it with less to do, or give it a longer timeout in the configuration.",
+    "TOOL_AUTH_REQUIRED": "Sign in on the page of its server, then run it again.",
     "TOOL_UNAVAILABLE": "Look at its server: the page of the server shows what it wrote before it stopped.",
     "TOOL_RATE_LIMITED": "Wait a moment, then run it again.",
     "TOOL_NOT_FOUND": "It may have left the catalogue meanwhile. Look for it in the list of tools.",
@@ -142,6 +144,43 @@ def _picture(block: Mapping[str, Any]) -> ShownBlock:
     return ShownBlock(
         "picture", f"data:{kind};base64,{base64.b64encode(content).decode()}", f"{kind}, {len(content):,} bytes"
     )
+
+
+LARGEST_KEPT = 20_000
+KEPT_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TriedCall:
+    """A call that somebody made on the page, to be made again."""
+
+    id: str
+    tool: str
+    caller: str
+    arguments: Mapping[str, Any]
+
+
+class TriedCalls:
+    """The last calls made on the page with their arguments, for whoever made them; kept in memory only."""
+
+    def __init__(self) -> None:
+        self._kept: deque[TriedCall] = deque(maxlen=KEPT_TRIES)
+        self.progress: dict[str, CallProgress] = {}
+        """How far those are that run, by the id of the call."""
+
+    def hear(self, call_id: str, progress: CallProgress) -> None:
+        """A call says how far it is."""
+        self.progress[call_id] = progress
+
+    def keep(self, tried: TriedCall) -> None:
+        """Remember a call that has ended, unless its arguments are too large for that."""
+        self.progress.pop(tried.id, None)
+        if len(_line(dict(tried.arguments))) <= LARGEST_KEPT:
+            self._kept.append(tried)
+
+    def of(self, caller: str, tool: str) -> list[TriedCall]:
+        """What somebody made of one tool, the newest first."""
+        return [tried for tried in reversed(self._kept) if (tried.caller, tried.tool) == (caller, tool)]
 
 
 @dataclass(frozen=True, slots=True)

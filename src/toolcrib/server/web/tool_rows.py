@@ -65,6 +65,16 @@ def place_with(path: str, query: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
+CHOSEN = "tool:"
+"""Before the name of a tool that is ticked in a form."""
+
+
+def chosen_tools(visit: PageRequest) -> list[str]:
+    """The tools that are ticked in a form, as far as they are there."""
+    named = [field.removeprefix(CHOSEN) for field in visit.form() if field.startswith(CHOSEN)]
+    return [name for name in named if visit.view.tool(name) is not None]
+
+
 def tool_address(name: str) -> str:
     """The page of a tool."""
     return f"/tools/{quote(name, safe='')}"

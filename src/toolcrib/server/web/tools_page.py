@@ -1,10 +1,9 @@
 """The tools: a list one can search, and everything about one of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from toolcrib.calls.metrics import BOUNDS_S
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.pins import FieldTrust
 from toolcrib.core.access import NATIVE, Decision, decide, decided_by
@@ -29,18 +28,22 @@ from toolcrib.server.web.schema_form import (
     read_object,
     refill,
     with_problems,
+    with_row,
+    with_suggestions,
 )
 from toolcrib.server.web.schema_parts import as_json, parameter_rows
-from toolcrib.server.web.tool_result import ShownResult, outcome_of, shortened, snippets
+from toolcrib.server.web.tool_result import ShownResult, TriedCall, outcome_of, shortened, snippets
 from toolcrib.server.web.tool_rows import (
     HELD,
     PAGE,
     ToolFilter,
     changes_between,
+    chosen_tools,
     find_tools,
     known_tool,
     tool_address,
 )
+from toolcrib.server.web.words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class Trying:
     form: tuple[FormField, ...] = ()
     text: str = ""
     """What stands in the JSON editor."""
-    is_json: bool = False
+    tab: str = "form"
+    """``form``, ``json`` or ``schema``."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     """What is wrong and belongs to no field."""
@@ -60,30 +64,47 @@ class Trying:
     outcome: ShownResult | None = None
 
 
-def first_try(route: Route, query: Mapping[str, str]) -> Trying:
-    """The form as it is at first: with an example, or the defaults."""
-    schema, examples = route.tool.input_schema, route.tool.examples
+TABS = ("form", "json", "schema")
+
+
+def first_try(route: Route, query: Mapping[str, str], again: Sequence[TriedCall] = ()) -> Trying:
+    """The form as it is at first: with the arguments of a call to be made again, with an example, or the defaults."""
+    schema, examples = _schema_of(route), route.tool.examples
     chosen = query.get("example", "0")
     place = int(chosen) if chosen.isascii() and chosen.isdigit() and len(chosen) < 4 else 0
     values = dict(examples[place].arguments) if place < len(examples) else first_values(schema)
-    return Trying(make_form(schema, values), as_json(values), query.get("as") == "json", values)
+    values = next((dict(tried.arguments) for tried in again if tried.id == query.get("again")), values)
+    tab = query.get("as", "")
+    return Trying(make_form(schema, values), as_json(values), tab if tab in TABS else TABS[0], values)
+
+
+def _schema_of(route: Route) -> Mapping[str, Any]:
+    return with_suggestions(route.tool.input_schema, route.tool.completions)
 
 
 def read_try(route: Route, sent: Fields) -> Trying:
     """What was sent, as arguments or with what is wrong."""
-    schema, is_json = route.tool.input_schema, sent.get("as") == "json"
+    schema, is_json = _schema_of(route), sent.get("as") == "json"
     if is_json:
         text = sent.get("json", "")
         arguments, wrong = read_object(text)
         problems: dict[Path, str] = {(): wrong} if wrong else _misfits(route, arguments)
         said = tuple(_said(path, words) for path, words in problems.items())
-        return Trying(make_form(schema, arguments), text, True, arguments, said, bool(problems))
+        return Trying(make_form(schema, arguments), text, "json", arguments, said, bool(problems))
     form = refill(make_form(schema, {}), sent)
     arguments, problems = read_form(form)
-    problems = problems or _misfits(route, arguments)
+    known = paths_of(form)
+    found = problems or _misfits(route, arguments)
+    problems = {_nearest(path, known): words for path, words in reversed(found.items())}
     placed = with_problems(form, problems)
-    elsewhere = tuple(_said(path, words) for path, words in problems.items() if path not in paths_of(form))
-    return Trying(placed, as_json(arguments), False, arguments, elsewhere, bool(problems))
+    elsewhere = tuple(_said(path, words) for path, words in problems.items() if path not in known)
+    return Trying(placed, as_json(arguments), "form", arguments, elsewhere, bool(problems))
+
+
+def _nearest(path: Path, known: frozenset[Path]) -> Path:
+    """The field a problem is told at: its own, or the one around it."""
+    around = [path[:length] for length in range(len(path), 0, -1) if path[:length] in known]
+    return around[0] if around else path
 
 
 def _said(path: Path, words: str) -> str:
@@ -91,18 +112,13 @@ def _said(path: Path, words: str) -> str:
 
 
 def _misfits(route: Route, arguments: Mapping[str, Any]) -> dict[Path, str]:
-    """Where the arguments do not fit the schema; a path into a list is that of the list."""
+    """Where the arguments do not fit the schema."""
     found: dict[Path, str] = {}
     check = compile_check(route.tool.input_schema)
     if not check.is_quick_for(arguments):  # the call itself will tell
         return found
     for problem in check.problems(dict(arguments)):
-        path: list[str] = []
-        for step in problem.path:
-            if not isinstance(step, str):
-                break
-            path.append(step)
-        found.setdefault(tuple(path), f"{problem.message[:1].upper()}{problem.message[1:]}.")
+        found.setdefault(tuple(map(str, problem.path)), f"{problem.message[:1].upper()}{problem.message[1:]}.")
     return found
 
 
@@ -110,6 +126,8 @@ ROUTES = PageRoutes()
 CALLS_SHOWN = 10
 ABOUT = 160
 LARGEST_TRY = 200_000
+ADD = "add "
+"""Before the name of a list that shall have one more row."""
 POLICIES = tuple(Policy)
 SHOWN = [policy for policy in POLICIES if decided_by(policy).is_listed]
 """Policies of the tools that somebody is shown who looks after nothing."""
@@ -133,7 +151,8 @@ async def _listed(visit: PageRequest) -> dict[str, Any]:
     return {
         "wanted": asdict(wanted),
         "is_filtered": not wanted.is_anything,
-        "rows": [_row(view, route) for route in found[first : first + PAGE]],
+        "groups": _grouped([_row(view, route) for route in found[first : first + PAGE]]),
+        "shown": min(PAGE, max(0, len(found) - first)),
         "hidden": [(name, _hidden_address(name), why.reason) for name, why in sorted(hidden.items())[:PAGE]],
         "first": first + 1,
         "total": len(found),
@@ -143,8 +162,17 @@ async def _listed(visit: PageRequest) -> dict[str, Any]:
         "servers": sorted({route.server or NATIVE for route in routes}),
         "levels": [str(level) for level in SecurityLevel],
         "missing": view.missing(),
+        "policies": POLICIES,
         "states": [*POLICIES, HELD] if view.is_operator else SHOWN,
     }
+
+
+def _grouped(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool, list[Mapping[str, Any]]]]:
+    """Rows by their server in the order in which each first occurs, with whether it has a page."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["tool"].server or NATIVE, []).append(row)
+    return [(name, found[0]["tool"].kind != "native", found) for name, found in groups.items()]
 
 
 def _hidden_address(key: str) -> str:
@@ -179,7 +207,8 @@ async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
     if view.is_operator and _is_tool(name) and name in view.catalog.left_out and view.tool(name) is None:
         return pages.render(visit, "tools/left_out.html", name=name, story=view.explain(name), **_RULES)
     route = known_tool(visit)
-    return render_tool(pages, visit, route, first_try(route, visit.query))
+    tried = pages.tried.of(visit.caller.id, route.name)
+    return render_tool(pages, visit, route, first_try(route, visit.query, tried))
 
 
 def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, status: int = 200) -> HttpAnswer:
@@ -207,8 +236,9 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         change=change,
         changes=changes_between(change.old, change.new) if change else [],
         tally=tally,
-        durations=_durations(tally.durations) if tally else ([], []),
         calls=[shown_call(view, call) for call in view.calls(100, route.name)[:CALLS_SHOWN]],
+        again={tried.id for tried in pages.tried.of(visit.caller.id, route.name)},
+        running=[],
         trying=trying,
         can_run=decide(visit.caller.grants, route.reach) in (Decision.ALLOWED, Decision.ASK),
         asks=decided_by(route.policy) is Decision.ASK,
@@ -224,20 +254,6 @@ def _hints(route: Route) -> list[str]:
     return [*said, *(["talks to the outside world"] if route.tool.annotations.get("openWorldHint") is True else [])]
 
 
-def _durations(counts: list[int]) -> tuple[list[int], list[str]]:
-    """How long calls took, from the first class that has any to the last."""
-    labels = [*(f"up to {_short(bound)}" for bound in BOUNDS_S), f"over {_short(BOUNDS_S[-1])}"]
-    used = [place for place, count in enumerate(counts) if count]
-    if not used:
-        return [], []
-    first, last = max(0, used[0] - 1), min(len(counts), used[-1] + 2)
-    return counts[first:last], labels[first:last]
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
-
-
 @ROUTES.post("/tools/{name}/try")
 async def _try(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_known()
@@ -246,14 +262,38 @@ async def _try(pages: Pages, visit: PageRequest) -> HttpAnswer:
         detail = "This is too much for the page. Call the tool over REST or with `toolcrib call`."
         raise HttpProblem(413, "HTTP_BODY_TOO_LARGE", detail)
     route, sent = known_tool(visit), visit.form()
-    trying = read_try(route, sent)
+    trying, wish = read_try(route, sent), sent.get("do", "")
+    if wish.startswith(ADD):
+        more = with_row(refill(make_form(route.tool.input_schema, {}), sent), wish.removeprefix(ADD))
+        return render_tool(pages, visit, route, Trying(more, trying.text, arguments=trying.arguments))
     if trying.is_wrong:
         return render_tool(pages, visit, route, trying, 422)
-    if sent.get("do") != "run":
+    if wish != "run":
         return render_tool(pages, visit, route, replace(trying, is_shown=True))
-    ran = await visit.view.run(route.name, trying.arguments)
+    ran = await visit.view.run(route.name, trying.arguments, hear=pages.tried.hear)
     outcome = outcome_of(ran.result, ran.duration_s, ran.call.id)
+    pages.tried.keep(TriedCall(ran.call.id, route.name, visit.caller.id, trying.arguments))
     return render_tool(pages, visit, route, replace(trying, outcome=outcome))
+
+
+@ROUTES.get("/tools/{name}/running")
+async def _running(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    """The visitor's own calls of a tool that run right now: how far each is, and a way to end it."""
+    visit.need_known()
+    view, route = visit.view, known_tool(visit)
+    own = [call for call in view.calls(100, route.name) if call.is_running and call.caller == visit.caller.id]
+    running = [(shown_call(view, call), pages.tried.progress.get(call.id)) for call in own]
+    return pages.render(visit, "tools/running.html", running=running, name=route.name)
+
+
+@ROUTES.post("/tools/policies")
+async def _set_policies(_: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    policy, names = visit.form().get("policy", ""), chosen_tools(visit)
+    if policy not in POLICIES or not names:
+        raise unfit("Choose at least one tool, and a policy for them.")
+    await visit.view.set_policy(policy, *names)
+    return go_on("/tools", "policies", count(len(names), "tool"))
 
 
 @ROUTES.get("/tools/{name}/try")
@@ -270,7 +310,7 @@ async def _set_policy(_: Pages, visit: PageRequest) -> HttpAnswer:
         raise not_found("tool", name)
     if policy not in POLICIES:
         raise unfit(f"A policy is one of {', '.join(POLICIES)}.")
-    await view.set_policy(name, policy)
+    await view.set_policy(policy, name)
     route = view.tool(name)
     holds = (route.policy if route is not None else Policy.DISABLE) == policy
     return go_on(tool_address(name), "policy" if holds else "policy_overruled", name)

@@ -67,13 +67,25 @@ def _brief(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A moment since 1970 as ``2026-01-31 12:30``, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    """A moment since 1970 as ``2026-01-31 12:30 UTC``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def at(seconds: float) -> str:
-    """A moment since 1970 as the time of day, ``12:30:05``, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
+def when(moment: float | str, shape: str = "full") -> Markup | str:
+    """A moment with its zone: seconds since 1970, or as it is written; ``shape`` is ``full`` or ``time``.
+
+    Written in UTC; where there are scripts, the browser writes it anew in the zone of whoever reads it.
+    """
+    try:
+        found = datetime.fromisoformat(moment) if isinstance(moment, str) else datetime.fromtimestamp(moment, UTC)
+    except (ValueError, OverflowError):
+        return str(moment)
+    utc = found.astimezone(UTC)
+    full = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    shown = f"{utc:%H:%M:%S} UTC" if shape == "time" else full
+    return Markup('<time datetime="{}" data-zone="{}" title="{}">{}</time>').format(
+        f"{utc:%Y-%m-%dT%H:%M:%S}Z", shape, full, shown
+    )
 
 
 STROKES = {
@@ -114,6 +126,11 @@ STROKES = {
     "file": "M6 3h9l4 4v14H6zM14 3v5h5",
     "hand": "M8 12V6a1.5 1.5 0 0 1 3 0v5M11 11V4.5a1.5 1.5 0 0 1 3 0V11M14 11V6a1.5 1.5 0 0 1 3 0v8a6.5 6.5 "
     "0 0 1-6.5 6.5c-3 0-4.5-1.5-6-4.5L3 12.5a1.5 1.5 0 0 1 2.5-1.5L8 14",
+    "more": "M5 12h.01M12 12h.01M19 12h.01",
+    "play": "M7 4.5v15l12-7.5z",
+    "chevron": "M9 6l6 6-6 6",
+    "upload": "M12 15V4M7.5 8L12 3.5 16.5 8M4 16v4h16v-4",
+    "repeat": "M17 3l4 4-4 4M21 7H8a5 5 0 0 0-5 5M7 21l-4-4 4-4M3 17h13a5 5 0 0 0 5-5",
     "link": "M10 14a4 4 0 0 0 6 .5l3-3a4.2 4.2 0 0 0-6-6l-1.5 1.5M14 10a4 4 0 0 0-6-.5l-3 3a4.2 4.2 0 0 0 6 6l1.5-1.5",
 }
 

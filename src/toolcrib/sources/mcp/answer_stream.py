@@ -11,7 +11,7 @@ from toolcrib.core.errors import ConnectionLost, ProtocolError
 from toolcrib.sources.mcp.link import names_request, to_remote_error
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.http import SseParser
-from toolcrib.wire.jsonrpc import Outbound, decode_outbound
+from toolcrib.wire.jsonrpc import Outbound, RequestId, decode_outbound
 
 CLOSE_PATIENCE_S = 0.5
 RESUME_DELAY_S = 1.0
@@ -39,7 +39,7 @@ class AnswerStream:
 
     def __init__(
         self,
-        request_id: int,
+        request_id: RequestId,
         on_notice: Take,
         on_question: Take,
         redactor: Redactor = NO_SECRETS,

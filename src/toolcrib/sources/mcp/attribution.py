@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from toolcrib.core.access import Caller
 from toolcrib.core.requests import BackChannel
 from toolcrib.sources.mcp.link import ServerRequest
+from toolcrib.wire.jsonrpc import RequestId
 
 GIVEN_UP_COUNTS_S = 60.0
 """So long a server may still be working on a call that nobody waits for any more."""
@@ -27,10 +28,10 @@ class Attribution:
         """``is_of_one``: whether only one caller uses the link."""
         self._is_of_one = is_of_one
         self._is_mixed = False
-        self._given_up: dict[int, tuple[Caller, float]] = {}
+        self._given_up: dict[RequestId, tuple[Caller, float]] = {}
         self._caller: Caller | None = None
         self._channel: BackChannel | None = None
-        self._latest = 0
+        self._latest: RequestId = 0
 
     def note_call(self, call: ServerRequest) -> None:
         """Somebody uses the link; done for every call, so most often it compares nothing but identities."""
@@ -53,7 +54,7 @@ class Attribution:
 
     def note_answered(self, request_id: object) -> None:
         """An answer came that nobody waits for: the server is done with that call."""
-        if self._given_up and isinstance(request_id, int):
+        if self._given_up and isinstance(request_id, int | str):
             self._given_up.pop(request_id, None)
 
     def calls(self, under_way: Iterable[ServerRequest], now: float, task_id: str = "") -> list[ServerRequest] | None:

@@ -1,5 +1,12 @@
 """When a server that went away, or never came up, is tried again, and whether calls wait for that."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from toolcrib.sources.mcp.installing import Fetch, InstallQueue
+from toolcrib.sources.mcp.link import Link, LinkEvents
+from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
+
 STABLE_AFTER_S = 10.0
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
@@ -7,6 +14,31 @@ GRACE_S = 20.0
 """For so long calls wait for a server that answered calls before it went away."""
 PAUSE_WAITED_S = 5.0
 """A pause up to this long is waited out by the calls that meet it, if the server had come up at all."""
+RESTART_DELAYS_S = (0.0, 0.0, 0.2, 0.5)
+"""Pauses before the attempts to bring back a server that is known to be good."""
+
+
+Dial = Callable[[LinkEvents], Awaitable[Link]]
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """How patiently a server is brought up and how long it may idle."""
+
+    delays_s: tuple[float, ...] = (0.0, 2.0, 4.0)
+    """Pause before each attempt; as many attempts as entries."""
+    handshake_timeout_s: float = 30.0
+    idle_timeout_s: float = 600.0
+    redactor: Redactor = NO_SECRETS
+    """Takes the secrets out of everything the server says."""
+    fallback: Dial | None = None
+    """Another way to the server, for one that refuses messages on the first; kept as long as it works."""
+    fetch: Fetch | None = None
+    """What its command fetches before it runs."""
+    installs: InstallQueue | None = None
+    """Whose turn it is to do so."""
+    first_answer_timeout_s: float | None = None
+    """How long an attempt waits for the first answer; ``None``: as for the whole handshake."""
 
 
 class Comeback:

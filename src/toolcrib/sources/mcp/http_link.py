@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,18 @@ from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailabl
 from toolcrib.core.network import Network
 from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
+from toolcrib.credentials.accounts import STEP_UPS_MAX, ServerAccount
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.answer_stream import AnswerStream, StreamCut
 from toolcrib.sources.mcp.attribution import Attribution
-from toolcrib.sources.mcp.http_status import NOTICE_TIMEOUT_S, check_status, discard, is_stream, standing_headers
+from toolcrib.sources.mcp.http_status import (
+    NOTICE_TIMEOUT_S,
+    challenge_in,
+    check_status,
+    discard,
+    is_stream,
+    standing_headers,
+)
 from toolcrib.sources.mcp.link import (
     ANY_URI,
     UNREACHABLE,
@@ -29,7 +37,7 @@ from toolcrib.sources.mcp.link import (
 from toolcrib.transports.http.client import Choose, HttpFailure, HttpPool, Receive, Response
 from toolcrib.transports.http.dial import encode_own_headers
 from toolcrib.wire import eras, http
-from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
+from toolcrib.wire.jsonrpc import Outbound, RequestId, decode_outbound, encode, encode_notification, encode_request
 
 LISTEN = "subscriptions/listen"
 NOBODY = (0,)
@@ -45,24 +53,31 @@ LONG_LIVED_S = 60.0
 class HttpLink:
     """One server behind a URL."""
 
-    discover_patience_s = 15.0
-
     def __init__(
-        self, server: ServerConfig, events: LinkEvents, tasks: TaskScope, network: Network | None = None
+        self,
+        server: ServerConfig,
+        events: LinkEvents,
+        tasks: TaskScope,
+        network: Network | None = None,
+        account: ServerAccount | None = None,
     ) -> None:
         self._server = server
         self._events = events
+        self._account = account
+        self._bearer: bytes | None = None
+        """What the heads say of who calls; they are made anew when the account says something else."""
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s, network=network)
+        self.discover_patience_s = server.connect_timeout_s / 2  # the other half is for the older question
         self._own = encode_own_headers(server.name, server.headers)
         self._session: bytes | None = None
         self._version = ""
         self._heads: dict[tuple[str, str, str], bytes] = {}
         """Heads of the questions so far, but those that mirror arguments: to encode one takes as long as to send it."""
         self._head = self._encode_head("POST")
-        self._next_id = 0
-        self._calls: dict[int, ServerRequest] = {}
+        self._next_id = events.first_id
+        self._calls: dict[RequestId, ServerRequest] = {}
         self._attribution = Attribution(is_of_one=events.is_of_one)
         self._asking = link.OpenQuestions(tasks)
         self._heard_at = 0.0
@@ -76,10 +91,18 @@ class HttpLink:
 
     @classmethod
     async def open(
-        cls, server: ServerConfig, events: LinkEvents, tasks: TaskScope, network: Network | None = None
+        cls,
+        server: ServerConfig,
+        events: LinkEvents,
+        tasks: TaskScope,
+        network: Network | None = None,
+        account: ServerAccount | None = None,
     ) -> "HttpLink":
         """A link whose first question will dial."""
-        return cls(server, events, tasks, network)
+        link = cls(server, events, tasks, network, account)
+        if account is not None:
+            link._show_bearer(await account.ready())
+        return link
 
     @property
     def is_busy(self) -> bool:
@@ -91,8 +114,14 @@ class HttpLink:
         self._next_id += 1
         return self._next_id
 
+    def claim_id(self, wanted: RequestId | None) -> RequestId:
+        """A client's own id, if it is free."""
+        return wanted if wanted is not None and link.may_claim(wanted, self._calls) else self.new_id()
+
     def _encode_head(self, method: str, more: list[tuple[bytes, bytes]] | None = None) -> bytes:
         lines = standing_headers(self._own)
+        if self._bearer is not None:
+            lines.append((b"authorization", self._bearer))
         if self._version:
             lines.append((b"mcp-protocol-version", self._version.encode()))
         if self._session is not None:
@@ -157,7 +186,10 @@ class HttpLink:
         question.sent = True
         try:
             with stream.cut_when_answered():
-                return await self._pool.exchange(self._head_of(question), body, self._chooser(question, stream))
+                choose = self._chooser(question, stream)
+                if self._account is None:
+                    return await self._pool.exchange(self._head_of(question), body, choose)
+                return await self._send_signed(self._account, lambda: self._head_of(question), body, choose)
         except StreamCut:
             return None
         except HttpFailure as failure:
@@ -166,15 +198,47 @@ class HttpLink:
                 self._lose()
             raise ConnectionLost(failure.message, hint=failure.hint, details=failure.details) from None
 
+    async def _send(self, head: Callable[[], bytes], body: bytes, choose: Choose | None = None) -> Response:
+        """Send a request; with an account, whatever it takes to have it accepted."""
+        if self._account is None:
+            return await self._pool.exchange(head(), body, choose)
+        return await self._send_signed(self._account, head, body, choose)
+
+    async def _send_signed(
+        self, account: ServerAccount, head: Callable[[], bytes], body: bytes, choose: Choose | None
+    ) -> Response:
+        """The same with an account. What a server refuses it has not carried out, so it may be sent again: once with a
+        new token, and a few times with more scopes."""
+        attempt = 0
+        while True:
+            bearer = account.usable()
+            if bearer is not self._bearer:
+                self._show_bearer(bearer or await account.ready())
+            used = self._bearer
+            response = await self._pool.exchange(head(), body, choose)
+            challenge = challenge_in(response)
+            if challenge is None:
+                return response
+            if attempt == STEP_UPS_MAX or (attempt and not challenge.wants_more_scopes):
+                raise account.needed("it refuses the token that it was given", challenge)
+            attempt += 1
+            self._show_bearer(await account.after_refusal(used, challenge))
+
+    def _show_bearer(self, bearer: bytes | None) -> None:
+        if bearer != self._bearer:
+            self._bearer = bearer
+            self._renew_heads()
+
     async def _resume(self, question: ServerRequest, stream: AnswerStream) -> None:
         """Before 2026 a server may end a stream early and have us come back for the rest."""
         for _ in range(RESUMPTIONS_MAX):
             if not stream.resume_from or eras.is_modern(question.version):
                 return
             await asyncio.sleep(stream.resume_delay_s)
-            head = self._encode_head("GET", [(b"last-event-id", stream.resume_from.encode())])
+            last = [(b"last-event-id", stream.resume_from.encode())]
+            head = partial(self._encode_head, "GET", last)
             with contextlib.suppress(StreamCut, HttpFailure), stream.cut_when_answered():
-                if not is_stream(await self._pool.exchange(head, b"", self._chooser(question, stream))):
+                if not is_stream(await self._send(head, b"", self._chooser(question, stream))):
                     return
 
     def _chooser(self, question: ServerRequest, stream: AnswerStream) -> Choose:
@@ -227,6 +291,8 @@ class HttpLink:
     def _notice(self, question: ServerRequest, message: Outbound) -> None:
         if message.method == link.CANCELLED:
             self._asking.call_off(message)
+        elif question.method == LISTEN and question.caller is not None:
+            link.pass_on_subscribed(message, question, self._events)
         elif message.method not in (link.PROGRESS, link.MESSAGE):
             sole = self._attribution.sole if question.method == LISTEN else question.channel
             link.heed_news(message, self._events, sole)
@@ -234,6 +300,8 @@ class HttpLink:
             question.channel.notify(message.method, link.params_of(message))
         elif message.method == link.MESSAGE:
             link.pass_on_log(self._meant_calls(question) or (), link.params_of(message))
+        else:
+            link.pass_stray(message, self._events)
 
     def _answer_server(self, question: ServerRequest, message: Outbound) -> None:
         if self._asking.is_full:
@@ -278,7 +346,7 @@ class HttpLink:
 
         with contextlib.suppress(ToolcribError, TimeoutError):
             async with asyncio.timeout(NOTICE_TIMEOUT_S):
-                await self._pool.exchange(self._head, body, choose)
+                await self._send(lambda: self._head, body, choose)
 
     def agree(self, version: str) -> None:
         """Speak ``version`` from now on."""
@@ -332,8 +400,8 @@ class HttpLink:
 
         if eras.is_modern(self._version):
             body = encode_request(question.id, question.method, params)
-            return await self._pool.exchange(self._head_of(question), body, choose)
-        return await self._pool.exchange(self._encode_head("GET"), b"", choose)
+            return await self._send(lambda: self._head_of(question), body, choose)
+        return await self._send(partial(self._encode_head, "GET"), b"", choose)
 
     def remains(self) -> ExitTrace:
         """Nothing can be said of a server elsewhere but when it was last heard."""
@@ -359,7 +427,7 @@ class HttpLink:
         if self._session is not None:
             with contextlib.suppress(ToolcribError):
                 async with asyncio.timeout(1.0):
-                    await self._pool.exchange(self._encode_head("DELETE"), b"")
+                    await self._send(partial(self._encode_head, "DELETE"), b"")
 
 
 def _decode(body: bytes) -> Outbound | None:

@@ -1,15 +1,21 @@
 """What every link over HTTP sends along and looks at: headers, kinds of answers, and statuses in words that help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec import UNSET
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import RemoteError, SourceError, SourceUnavailable, ToolFailed
+from toolcrib.core.kinds import FailureKind
+from toolcrib.credentials.oauth import Challenge, read_challenge
+from toolcrib.schema.text import printable
 from toolcrib.transports.http.client import Response
-from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound
+from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound, decode
 
 HTTP_OK = range(200, 300)
+REFUSALS = (401, 403)
+WORDS_MAX = 200
 RETRY_DIGITS = 6
 EVENT_STREAM = b"text/event-stream"
 NOTICE_TIMEOUT_S = 5.0
@@ -26,6 +32,17 @@ def standing_headers(own: HeaderLines) -> list[tuple[bytes, bytes]]:
     return [*_FIXED, *(() if is_named else (USER_AGENT,)), *own]
 
 
+def challenge_in(response: Response) -> Challenge | None:
+    """Why an account was refused; ``None`` if it was not. A 403 is about the account only if it says so: it may as well
+    be that this person may not do this."""
+    if response.status not in REFUSALS:
+        return None
+    said = [value for name, value in response.headers if name == b"www-authenticate"]
+    challenge = read_challenge(said) or Challenge()
+    is_meant = response.status == 401 or challenge.wants_more_scopes
+    return challenge if is_meant else None
+
+
 def is_stream(response: Response) -> bool:
     """Whether the body of an answer is a stream of events."""
     return response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM)
@@ -36,12 +53,13 @@ def discard(chunk: bytes) -> None:
 
 
 def check_status(server: ServerConfig, method: str, response: Response, message: Outbound | None) -> None:
-    """Refuse an answer whose status says that it is none; a JSON-RPC answer in the body goes first."""
+    """Refuse an answer whose status says that it is none. A JSON-RPC answer in the body goes first, but not before a
+    refusal: whatever its body says, it is one."""
     status = response.status
+    if status in REFUSALS:
+        raise _not_authorized(server, status, _words(message))
     if status in HTTP_OK or (message is not None and (message.error is not UNSET or message.result is not UNSET)):
         return
-    if status in (401, 403):
-        raise _not_authorized(server, status)
     if status in (429, 503):
         raise _overloaded(response)
     if status >= 500:
@@ -61,12 +79,26 @@ def _broken(method: str, status: int) -> SourceError:
     return kind(f"The server answered with HTTP {status}.", details={"http_status": status})
 
 
-def _not_authorized(server: ServerConfig, status: int) -> SourceUnavailable:
+def _words(message: Outbound | None) -> str:
+    """What a refusal says in its body, if that is an error of JSON-RPC or of OAuth."""
+    if message is None or message.error is UNSET:
+        return ""
+    try:
+        error = decode(message.error)
+    except msgspec.DecodeError:
+        return ""
+    said = error.get("message") if isinstance(error, Mapping) else error
+    return printable(said)[:WORDS_MAX].rstrip(".") if isinstance(said, str) else ""
+
+
+def _not_authorized(server: ServerConfig, status: int, words: str) -> SourceUnavailable:
     how = "set the Authorization header under headers" if not server.headers else "check the headers it is given"
+    said = f"it says {words!r}" if words else "it wants a credential" if status == 401 else "it does not allow this"
+    kind = FailureKind.SIGN_IN if status == 401 and not server.headers else FailureKind.CREDENTIAL
     return SourceUnavailable(
-        f"The server answered with HTTP {status}: it wants a credential.",
+        f"The server answered with HTTP {status}: {said}.",
         hint=f"For {server.name!r}, {how}.",
-        details={"http_status": status, "final": True},
+        details={"http_status": status, "final": True, "failure": kind},
     )
 
 

@@ -42,8 +42,8 @@ class LaneLimits:
 
 
 Ready = Callable[[], Awaitable[None]]
-MakeLane = Callable[[Ready], Supervisor]
-"""Makes a supervisor that waits for what it is given before each attempt to connect."""
+MakeLane = Callable[[Lane, Ready], Supervisor]
+"""Makes the supervisor of a lane, which waits for what it is given before each attempt to connect."""
 
 
 class Lanes:
@@ -86,7 +86,7 @@ class Lanes:
         found = self._open.get(lane)
         if found is None:
             self._make_room(lane.caller)
-            found = self._open[lane] = self._make(self._wait_for_room)
+            found = self._open[lane] = self._make(lane, self._wait_for_room)
             self.prepare(lane, found)
             self._sweep_later(self.limits.idle_timeout_s)
         self._touched[lane] = self._loop.time()

@@ -15,12 +15,13 @@ from toolcrib.core.errors import RemoteError, ToolcribError
 from toolcrib.core.requests import SILENT, BackChannel
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
-from toolcrib.wire.eras import META_RELATED_TASK
+from toolcrib.wire.eras import META_RELATED_TASK, META_SUBSCRIPTION
 from toolcrib.wire.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Outbound,
+    RequestId,
     RpcError,
     decode_error,
     encode_error,
@@ -29,6 +30,8 @@ from toolcrib.wire.jsonrpc import (
 from toolcrib.wire.strict import clean_object
 
 CLIENT_NAME = "toolcrib"
+OWN_IDS = 1 << 30
+"""Where clients' own ids are kept, those of toolcrib's own requests are above this."""
 UNREADABLE_ENDS = 256
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 SILENCE_COUNTS_S = 1.0
@@ -58,7 +61,7 @@ def _drop(params: bytes, sole: BackChannel | None) -> None:
 class ServerRequest(msgspec.Struct):
     """One request to a server."""
 
-    id: int
+    id: RequestId
     method: str
     params: bytes
     name: str = ""
@@ -69,6 +72,8 @@ class ServerRequest(msgspec.Struct):
     """The revision the request is made in; empty while it is still being negotiated by a handshake."""
     caller: Caller | None = None
     """Who is behind it; ``None`` for what toolcrib asks on its own account."""
+    token: RequestId | None = None
+    """What its progress is told by; ``None``: its id."""
     sent: bool = False
     """Set by the link once the request may have reached the server."""
 
@@ -95,6 +100,10 @@ class LinkEvents:
     there is only one."""
     standing: Callable[[str], bytes | None] = _no_answer
     """What is answered to a method while there is no call to ask somebody for; ``None``: nothing."""
+    stray: Callable[[str, bytes], None] | None = None
+    """Takes the notifications that belong to no request; ``None``: those that toolcrib does not know are dropped."""
+    first_id: int = 0
+    """Where the ids of toolcrib's own requests begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,9 @@ class Link(Protocol):
 
     def new_id(self) -> int:
         """An id no other question of this link has."""
+
+    def claim_id(self, wanted: RequestId | None) -> RequestId:
+        """The id that a client gave its question, if no other question has it; else a new one."""
 
     async def ask(self, question: ServerRequest) -> Raw:
         """The raw result; a server's error answer is a ``RemoteError``, a lost connection ``ConnectionLost``."""
@@ -184,7 +196,12 @@ class Silence:
         return self.count > 0 and heard_at <= self.last_at
 
 
-def names_request(message: bytes, pending: Container[int]) -> set[int]:
+def may_claim(wanted: RequestId | None, pending: Container[RequestId]) -> bool:
+    """Whether a question can have the id that its client gave it."""
+    return wanted is not None and wanted not in pending and not (type(wanted) is int and not 0 <= wanted < OWN_IDS)
+
+
+def names_request(message: bytes, pending: Container[RequestId]) -> set[RequestId]:
     """Which requests under way a message that cannot be read as a whole may be the answer to, by its two ends."""
     ends = message[:UNREADABLE_ENDS] + b" " + message[-UNREADABLE_ENDS:]
     return {request_id for found in _ID.findall(ends) if (request_id := int(found)) in pending}
@@ -264,17 +281,52 @@ def heed_news(message: Outbound, events: LinkEvents, sole: BackChannel | None = 
     client that alone can be meant, if there is only one."""
     if message.method in LISTS_CHANGED:
         events.tools_changed()
+        pass_stray(message, events)
         return True
     if message.method == COMPLETE:
         events.completed(params_of(message), sole)
         return True
     if message.method != UPDATED:
+        pass_stray(message, events)
         return False
     with contextlib.suppress(msgspec.DecodeError):
         uri = _updated.decode(params_of(message)).uri
         if uri != ANY_URI:  # that is not for a server to say
             events.updated(uri)
     return True
+
+
+def pass_stray(message: Outbound, events: LinkEvents) -> None:
+    """Hand on a notification that belongs to no request, where the server's client wants those."""
+    if events.stray is not None:
+        with contextlib.suppress(msgspec.DecodeError):
+            events.stray(message.method or "", clean_object(params_of(message)))
+
+
+class _Subscribed(msgspec.Struct):
+    meta: dict[str, Any] = msgspec.field(default_factory=dict, name="_meta")
+
+
+_subscribed = msgspec.json.Decoder(_Subscribed)
+_SUBSCRIPTION = META_SUBSCRIPTION.encode()
+
+
+def subscription_of(message: Outbound) -> RequestId | None:
+    """The subscription that a notification was sent for, if it names one."""
+    params = params_of(message)
+    if _SUBSCRIPTION not in params:
+        return None
+    with contextlib.suppress(msgspec.DecodeError):
+        found = _subscribed.decode(params).meta.get(META_SUBSCRIPTION)
+        return found if isinstance(found, int | str) else None
+    return None
+
+
+def pass_on_subscribed(message: Outbound, call: ServerRequest, events: LinkEvents) -> None:
+    """Hand what is said on a client's own subscription to it; of changed lists toolcrib hears, too."""
+    if message.method in LISTS_CHANGED:
+        events.tools_changed()
+    call.channel.notify(message.method or "", params_of(message))
 
 
 def progress_token(message: Outbound) -> int | str | None:
@@ -355,7 +407,7 @@ class OpenQuestions:
 
     def __init__(self, tasks: TaskScope) -> None:
         self._tasks = tasks
-        self.running: dict[int, set[asyncio.Task[Any]]] = {}
+        self.running: dict[RequestId, set[asyncio.Task[Any]]] = {}
         """By the call they were asked in; empty most often, so that nothing has to be ended with it."""
         self._by_id: dict[int | str, asyncio.Task[Any]] = {}
         """By the id that the server asked with, to be called off by it."""
@@ -367,7 +419,7 @@ class OpenQuestions:
         return self._count >= QUESTIONS_MAX
 
     def start(
-        self, call_ids: Sequence[int], work: Coroutine[Any, Any, None], asked_as: int | str | None = None
+        self, call_ids: Sequence[RequestId], work: Coroutine[Any, Any, None], asked_as: int | str | None = None
     ) -> None:
         """Work on a question until ``end`` of the last call that it may have been asked in, or until its server calls
         it off by the id it was ``asked_as``."""
@@ -379,7 +431,7 @@ class OpenQuestions:
             self._by_id[asked_as] = task
         task.add_done_callback(lambda done: self._finished(call_ids, asked_as, done))
 
-    def _finished(self, call_ids: Sequence[int], asked_as: int | str | None, task: asyncio.Task[Any]) -> None:
+    def _finished(self, call_ids: Sequence[RequestId], asked_as: int | str | None, task: asyncio.Task[Any]) -> None:
         self._count -= 1
         if asked_as is not None and self._by_id.get(asked_as) is task:  # another may have the same id by now
             del self._by_id[asked_as]
@@ -389,7 +441,7 @@ class OpenQuestions:
             if not running:
                 self.running.pop(call_id, None)
 
-    def end(self, call_id: int) -> None:
+    def end(self, call_id: RequestId) -> None:
         """The call is over: cancel the open questions that belong to no other call."""
         for task in self.running.pop(call_id, ()):
             if not any(task in others for others in self.running.values()):

@@ -177,6 +177,8 @@ class OfferLister:
             problems.extend(f"{offer.name!r}: {note}" for note in notes)
             return offer
         clean, notes = sanitise_tool(shown)
+        if not clean.get("description"):
+            clean = {**clean, "description": f"{self._server} tool: {clean['name']}"}
         tool = from_mcp(clean)
         problems.extend(f"{tool.name!r}: {note}" for note in notes)
         self._accept(tool)

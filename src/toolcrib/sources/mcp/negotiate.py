@@ -70,12 +70,54 @@ class ClientIdentity:
     """Who answers what the server may ask."""
     era: EraChoice = EraChoice.AUTO
     """In which era the server is to be spoken to."""
+    is_transparent: bool = False
+    """Whether the server is to see its clients themselves wherever it can."""
 
 
 _object_of = msgspec.json.Decoder(dict[str, Any])
 
 
-async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agreement:
+class HandshakePatience:
+    """How long one attempt may take: at first only until something is answered at all, then for the whole handshake.
+
+    A server behind an address that says nothing is given up early, and tried again; a program gets all the time for its
+    first answer, because it may have to install itself before it.
+    """
+
+    def __init__(self, first_s: float | None, whole_s: float) -> None:
+        self.allowed_s = min(whole_s if first_s is None else first_s, whole_s)
+        """What it may take as things stand."""
+        self._whole_s, self._begun = whole_s, asyncio.get_running_loop().time()
+        self._is_counting = True
+        self.limit = asyncio.timeout(self.allowed_s)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is no time for another attempt within one discovery once this one ran out."""
+        return self.allowed_s == self._whole_s
+
+    def note_answer(self) -> None:
+        """The server says something, whatever it is."""
+        self.allowed_s = self._whole_s
+        if self._is_counting:
+            self.limit.reschedule(self._begun + self._whole_s)
+
+    def hold(self) -> None:
+        """Let it not count for now: the command fetches what it runs."""
+        self._is_counting = False
+        self.limit.reschedule(None)
+
+    def release(self) -> None:
+        """Let it count from now on, all of it."""
+        loop = asyncio.get_running_loop()
+        self._is_counting, self._begun = True, loop.time()
+        if not self.limit.expired():
+            self.limit.reschedule(self._begun + self.allowed_s)
+
+
+async def negotiate(
+    link: Link, offer: ClientIdentity, remembered: str, patience: HandshakePatience | None = None
+) -> Agreement:
     """Walk the table until both sides speak the same era; begins with what was remembered."""
     step = eras.first_step(remembered, offer.era) if link.discover_patience_s else ProbeStep.INITIALIZE
     refusal: RemoteError | None = None
@@ -85,6 +127,8 @@ async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agree
         except RemoteError as error:
             result, outcome = {}, eras.judge_refusal(error.rpc_code, error.data)
             refusal = refusal or (error if step is not ProbeStep.DISCOVER else None)
+        if patience is not None and outcome is not ProbeOutcome.SILENT:
+            patience.note_answer()
         if step is ProbeStep.DISCOVER_AGAIN and outcome is not ProbeOutcome.ACCEPTED and refusal is not None:
             raise refusal
         step = eras.advance(step, outcome)

@@ -17,6 +17,7 @@ from msgspec import Raw
 from toolcrib.config.model import RELAYABLE
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import CallTimeout, NotImplementedHere, ProtocolError, RemoteError
+from toolcrib.core.patterns import lazy_pattern
 from toolcrib.core.requests import PROGRESS, BackChannel, Request, StandIn
 from toolcrib.core.seal import ROUND_S, Seal, SealPurpose, invalid_state, is_sealed, subject_of
 from toolcrib.sources.mcp.link import COMPLETE, NEEDS_CAPABILITY
@@ -76,7 +77,11 @@ class AskingRule:
         stand_in: StandIn | None = None,
         timeout_s: float = 120.0,
         seal: Seal | None = None,
+        *,
+        is_transparent: bool = False,
     ) -> None:
+        self.is_transparent = is_transparent
+        """Whether the client itself answers that it cannot, in its own words."""
         self.declared: Mapping[str, Any] = {name: DECLARED[name] for name in RELAYABLE if name in relay}
         """The capabilities that the server is told of."""
         self.timeout_s = timeout_s
@@ -109,6 +114,11 @@ class AskingRule:
         """What can be answered for a client: by itself, or in its place."""
         usable = self.within(client)
         return usable if not self.own else self.own if not usable else _joined(self.own, usable)
+
+    def leaves_to_client(self, channel: BackChannel, method: str) -> bool:
+        """Whether a question goes to the client even if that cannot answer it: its words are the answer then."""
+        is_open = self.is_transparent and not channel.takes_input_required
+        return is_open and NEEDS_CAPABILITY.get(method) in self.declared
 
     # Questions that are results
 
@@ -207,7 +217,7 @@ def answers(capabilities: Mapping[str, Any], method: str, params: Mapping[str, A
     return "tools" in parts if method == SAMPLE and ("tools" in params or "toolChoice" in params) else True
 
 
-_IN_VAIN = re.compile(r"server-initiated request|server-to-client request", re.IGNORECASE)
+_IN_VAIN = lazy_pattern(r"server-initiated request|server-to-client request", re.IGNORECASE)
 
 
 def asks_in_vain(words: str) -> bool:
@@ -226,7 +236,9 @@ class AskedChannel(msgspec.Struct, eq=False):
     @property
     def capabilities(self) -> Mapping[str, Any]:
         """What can be asked."""
-        return self.rule.all_of(self.call.channel.capabilities)
+        channel, rule = self.call.channel, self.rule
+        usable = rule.all_of(channel.capabilities)
+        return {**rule.declared, **usable} if rule.is_transparent and not channel.takes_input_required else usable
 
     @property
     def takes_input_required(self) -> bool:
@@ -282,6 +294,8 @@ class AskedChannel(msgspec.Struct, eq=False):
         if answers(rule.within(channel.capabilities), method, asked):
             if method == ELICIT and asked.get("mode") == "url":
                 asked = self._sent_to(asked)
+            return await channel.ask(method, encode(asked))
+        if rule.leaves_to_client(channel, method):
             return await channel.ask(method, encode(asked))
         if rule.stand_in is not None and answers(rule.own, method, asked):
             return encode(await rule.stand_in.answer(self.call, method, asked))

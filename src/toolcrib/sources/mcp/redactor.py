@@ -11,7 +11,6 @@ Each server has its own: what another was given it cannot know, and patterns of 
 import base64
 import html
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -20,6 +19,7 @@ import msgspec
 
 from toolcrib.config.secrets import MASK
 from toolcrib.core.errors import RemoteError, ToolcribError
+from toolcrib.core.patterns import lazy_pattern
 from toolcrib.wire.jsonrpc import INTERNAL_ERROR, decode, decode_outbound, encode
 
 CUT_MIN = 4
@@ -29,6 +29,8 @@ FORMS_AT_ONCE = 48
 """More in one pattern, and the engine cannot compare many bytes in one step."""
 
 JSON_DEPTH = 3
+PASSING_MAX = 16
+"""So many tokens of a server that end by themselves are looked for."""
 
 LARGE_BYTES = 1 << 16
 """Beyond this a message is not taken apart: 100 KB of small values would hold the loop for 20 ms, 8 MB for 2 s."""
@@ -39,9 +41,9 @@ WORK_MAX = 1 << 24
 
 _HIDDEN = r"\\u00(?:3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])"
 """Letters and digits that JSON need not escape, and no common encoder does: only to hide them."""
-_ESCAPED = re.compile(r"\\+u00([2-7][0-9A-Fa-f])")
-_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-_PERCENT = re.compile(r"%[0-9A-F]{2}")
+_ESCAPED = lazy_pattern(r"\\+u00([2-7][0-9A-Fa-f])")
+_SPECIAL = lazy_pattern(r"[\\.+*?()|\[\]{}^$]")
+_PERCENT = lazy_pattern(r"%[0-9A-F]{2}")
 _GO_ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&"})
 _NET_ESCAPES = str.maketrans({char: f"\\u{ord(char):04X}" for char in "<>&'+\"`"} | {"\\": "\\\\"})
 
@@ -49,16 +51,28 @@ _NET_ESCAPES = str.maketrans({char: f"\\u{ord(char):04X}" for char in "<>&'+\"`"
 class Redactor:
     """Knows the secrets of one server; more can be added while it is used."""
 
-    __slots__ = ("_finds", "_forms", "_values")
+    __slots__ = ("_finds", "_forms", "_passing", "_values")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = frozenset(values)
+        self._passing: dict[str, None] = {}
         self._forms: tuple[str, ...] = ()
         self._finds: Callable[[str], bool] | None = None
 
     def add(self, values: Iterable[str]) -> None:
         """Look for these as well from now on."""
         known = self._values.union(values)
+        if known != self._values:
+            self._values, self._finds = known, None
+
+    def add_passing(self, values: Iterable[str]) -> None:
+        """The same for tokens, of which there are ever more: the last ones are looked for, older ones have ended."""
+        for value in values:
+            self._passing[value] = self._passing.pop(value, None)
+        ended = list(self._passing)[:-PASSING_MAX]
+        for value in ended:
+            del self._passing[value]
+        known = (self._values - frozenset(ended)).union(self._passing)
         if known != self._values:
             self._values, self._finds = known, None
 

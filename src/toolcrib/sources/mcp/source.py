@@ -20,13 +20,14 @@ from toolcrib.isolate.helpers import Helpers
 from toolcrib.sources.mcp.lanes import Lanes
 from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.sources.mcp.listing import OfferLister
+from toolcrib.sources.mcp.mirror import ClientMirror
 from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.questions import answer_rounds, asks_in_vain
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
 from toolcrib.sources.mcp.tasks import ServerTasks
 from toolcrib.sources.mcp.tidy import ResultTidier
 from toolcrib.wire import eras, http, messages, strict
-from toolcrib.wire.jsonrpc import encode
+from toolcrib.wire.jsonrpc import RequestId, encode
 from toolcrib.wire.results import LARGE_BYTES, ResultHead, read_head
 
 FAILED = "TOOL_EXECUTION_FAILED"
@@ -71,6 +72,8 @@ class McpSource:
         self._encoded_meta: dict[bool, tuple[str, bytes]] = {}
         self._tasks = ServerTasks(name, self._ask_about_task, offer.asking)
         self._mirrored: dict[str, http.ParamHeaders] = {}
+        self.mirror = ClientMirror(name, offer, supervisor) if offer.is_transparent else None
+        """What passes between the server and its clients as it is; ``None``: nothing does."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when the server says its tools changed."""
@@ -96,6 +99,8 @@ class McpSource:
         """Close what only this session of a client used."""
         if self._all_lanes is not None:
             self._all_lanes.end_session(session)
+        if self.mirror is not None:
+            self.mirror.leave(session)
 
     def roots_changed(self, caller: Caller) -> None:
         """Tell the server, where the caller's calls go."""
@@ -109,6 +114,8 @@ class McpSource:
     def split_into(self, lanes: Lanes) -> None:
         """Use these lanes wherever not all callers share the server; what is known of it decides that."""
         lanes.prepare, self._all_lanes = self._prepare, lanes
+        if self.mirror is not None:
+            self.mirror.use(lanes)
         self.supervisor.asked_blindly = self._asked_blindly
         self._settle_sharing(lanes)
 
@@ -132,6 +139,12 @@ class McpSource:
         supervisor.remembered, supervisor.is_of_one = main.remembered, True
         supervisor.tools_changed = main.tell_changed
         supervisor.updated = lambda uri: self._told_update(lane, uri)
+        if self.mirror is not None:
+            self.mirror.prepare(lane, supervisor)
+
+    def on_installing(self, listener: Callable[[bool], None]) -> None:
+        """Have ``listener`` called when its command begins to fetch what it runs, and when that is over."""
+        self.supervisor.installing = listener
 
     def on_trouble(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after each failed attempt to connect."""
@@ -165,6 +178,8 @@ class McpSource:
 
     async def list_offers(self) -> Listing:
         """All pages of all kinds, cleaned."""
+        if self.mirror is not None:
+            self.mirror.note_asked()
         link = await self.supervisor.link()
 
         async def ask(method: str, cursor: str | None) -> Raw:
@@ -216,7 +231,7 @@ class McpSource:
             return self._refused(lane, call, error)
         if len(raw) > LARGE_BYTES:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
-        shown = links.translate_read(bytes(raw), self._handing_out(call)) if call.kind is RequestKind.READ else None
+        shown = links.translate_read(raw, self._handing_out(call)) if call.kind is RequestKind.READ else None
         if shown is not None:
             return Result(raw=shown)
         head = read_head(raw)
@@ -241,6 +256,9 @@ class McpSource:
             return Result(raw=b"{}", result_type="task", task=task)
         if task is not None:
             raw, head = await self._tasks.settle(call, task)
+        elif self.mirror is not None and head.result_type:  # an extension's, which its client knows how to read
+            shown = await self._results.tidy_other(bytes(raw), self._handing_out(call))
+            return Result(raw=shown, result_type=head.result_type)
         return await self._as_result(lane, call, bytes(raw), head)
 
     async def _answer_task(self, call: Request) -> Result:
@@ -350,18 +368,19 @@ class McpSource:
 
     def _ask(self, lane: Supervisor, link: Link, call: Request, more: Mapping[str, Any]) -> Awaitable[Raw]:
         """Ask for the call; ``more`` goes with it."""
-        request_id = link.new_id()
-        version = lane.remembered
+        mirror, version = self._mirror_in(lane), lane.remembered
+        request_id = link.new_id() if mirror is None else link.claim_id(call.context.asked_as)
+        token = None if mirror is None else mirror.token(call)
         if more or call.target in self._tasks.known:
             more = self._tasks.wish(call, more)
         if call.kind is not RequestKind.CALL:
-            method, params = METHODS[call.kind], self._other_params(call, request_id, more, version)
+            method, params = METHODS[call.kind], self._other_params(call, request_id, more, lane)
             named = call.target if call.kind in (RequestKind.READ, RequestKind.GET) else ""
             channel = self._asking.around(call)
-            question = ServerRequest(request_id, method, params, named, (), channel, version, call.caller)
+            question = ServerRequest(request_id, method, params, named, (), channel, version, call.caller, token)
             return self._put(lane, link, question, call)
-        params, channel = self._params(call, request_id, more, version), self._asking.around(call)
-        question = ServerRequest(request_id, "tools/call", params, call.target, (), channel, version, call.caller)
+        params, channel, name = self._params(call, request_id, more, lane), self._asking.around(call), call.target
+        question = ServerRequest(request_id, "tools/call", params, name, (), channel, version, call.caller, token)
         declared = self._mirrored.get(call.target)
         if declared:
             question.headers = http.param_headers(declared, call.arguments)
@@ -381,10 +400,10 @@ class McpSource:
         """What a server of the stateless era is told that can be done for a call."""
         return self._tasks.declare(channel, self._asking.all_of(channel.capabilities))
 
-    def _other_params(self, call: Request, request_id: int, more: Mapping[str, Any], version: str) -> bytes:
+    def _other_params(self, call: Request, request_id: RequestId, more: Mapping[str, Any], lane: Supervisor) -> bytes:
         """What is asked to read a resource, get a prompt or complete an argument."""
-        meta = self._meta_of(call, request_id, version)
-        params: dict[str, Any] = {**more, "_meta": meta} if meta else {**more}
+        meta = self._meta_of(call, request_id, lane)
+        params: dict[str, Any] = {**more} if meta is None else {**more, "_meta": meta}
         match call.kind:
             case RequestKind.READ | RequestKind.BROWSE:
                 params |= {**call.arguments, "uri": call.target}
@@ -394,16 +413,16 @@ class McpSource:
                 params |= call.arguments | {"ref": completion_ref(call)}
         return encode(params)
 
-    def _params(self, call: Request, request_id: int, more: Mapping[str, Any], version: str) -> bytes:
+    def _params(self, call: Request, request_id: RequestId, more: Mapping[str, Any], lane: Supervisor) -> bytes:
         """What is asked; the usual case is put together from parts that are encoded once."""
-        channel = call.channel
+        channel, version = call.channel, lane.remembered
         try:
-            is_plain = not (more or call.meta or channel.wants_progress or channel.log_level)
+            is_plain = not (more or call.meta or channel.wants_progress or channel.log_level or self.mirror)
             if is_plain and not self._has_own_part(channel, version):
                 return messages.plain_call_params(
                     call.target, call.encode_arguments(), self._plain_meta(version, channel)
                 )
-            meta = self._meta_of(call, request_id, version)
+            meta = self._meta_of(call, request_id, lane)
             return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidArguments(f"The arguments of {call.target!r} cannot be written as JSON: {error}.") from None
@@ -412,16 +431,24 @@ class McpSource:
         """Whether a server of the stateless era is to be told what this very client can do."""
         return bool(channel.capabilities) and eras.is_modern(version)
 
-    def _meta_of(self, call: Request, request_id: int, version: str) -> dict[str, Any]:
-        """The ``_meta`` of a request: what its caller said, and what toolcrib says for it."""
-        channel = call.channel
-        own = self._meta(self._declared(channel), version)
-        meta: dict[str, Any] = {**call.meta, **(own or {})}
-        if own is not None and channel.log_level:
-            meta[eras.META_LOG_LEVEL] = channel.log_level
-        if channel.wants_progress:
+    def _meta_of(self, call: Request, request_id: RequestId, lane: Supervisor) -> dict[str, Any] | None:
+        """The ``_meta`` of a request: what its caller said, and what toolcrib says for it; ``None`` for none."""
+        channel, version, mirror = call.channel, lane.remembered, self._mirror_in(lane)
+        if mirror is not None:
+            meta = mirror.meta(call.meta, lane, channel.capabilities)
+        else:
+            said = call.meta if self.mirror is None else messages.relayed_meta({"_meta": call.meta})
+            meta = {**said, **(self._meta(self._declared(channel), version) or {})}
+        if channel.wants_progress and (mirror is None or mirror.token(call) is None):
             meta["progressToken"] = request_id
-        return meta
+        if channel.log_level and eras.is_modern(version):
+            meta[eras.META_LOG_LEVEL] = channel.log_level
+        is_said = mirror is not None and call.meta is not messages.NO_PARAMS
+        return meta if meta or is_said else None
+
+    def _mirror_in(self, lane: Supervisor) -> ClientMirror | None:
+        """What is shown as it is in a lane; nothing in the one that all callers share."""
+        return None if lane is self.supervisor else self.mirror
 
     def _plain_meta(self, version: str, channel: BackChannel) -> bytes:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""

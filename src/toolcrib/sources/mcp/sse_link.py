@@ -10,19 +10,28 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ConfigError, ConnectionLost, ProtocolError, ToolcribError
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
-from toolcrib.sources.mcp.http_status import NOTICE_TIMEOUT_S, check_status, discard, is_stream, standing_headers
+from toolcrib.credentials.accounts import ServerAccount
+from toolcrib.sources.mcp.http_status import (
+    NOTICE_TIMEOUT_S,
+    challenge_in,
+    check_status,
+    discard,
+    is_stream,
+    standing_headers,
+)
 from toolcrib.sources.mcp.link import UNREACHABLE, ExitTrace, LinkEvents, ServerRequest
 from toolcrib.sources.mcp.stdio_link import StreamLink
-from toolcrib.transports.http.client import HttpFailure, HttpPool, Receive, Response
+from toolcrib.transports.http.client import Choose, HttpFailure, HttpPool, Receive, Response
 from toolcrib.transports.http.dial import HttpOrigin, encode_own_headers
 from toolcrib.wire import http
 from toolcrib.wire.http import SseParser
-from toolcrib.wire.jsonrpc import encode_notification, encode_request
+from toolcrib.wire.jsonrpc import RequestId, encode_notification, encode_request
 
 INITIALIZED = "notifications/initialized"
 ENDPOINT_MAX = 4096
-PATIENCES = 2
-"""Times the limit for reaching a server: so long its stream may be silent before its first event."""
+PATIENCES = 0.8
+"""Times the limit for reaching a server: so long its stream may be silent before its first event. Less than all of it,
+so that who looks at the attempt learns what was missing."""
 WRITES_MAX = 200
 """Messages without an answer that may be on their way at once: a server that asks more is not answered."""
 FORGOTTEN = frozenset({404, 410})
@@ -36,9 +45,16 @@ class SseLink(StreamLink):
     gone = "The server ended its event stream."
 
     def __init__(
-        self, server: ServerConfig, events: LinkEvents, tasks: TaskScope, network: Network | None = None
+        self,
+        server: ServerConfig,
+        events: LinkEvents,
+        tasks: TaskScope,
+        network: Network | None = None,
+        account: ServerAccount | None = None,
     ) -> None:
         super().__init__(events, tasks)
+        self._account = account
+        self._bearer: bytes | None = None
         self._server = server
         self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s, network=network)
         self._own = encode_own_headers(server.name, server.headers)
@@ -48,15 +64,20 @@ class SseLink(StreamLink):
         self._reader: asyncio.Task[Any] | None = None
         self._gate: asyncio.Task[Any] | None = None
         """The notification that ends the handshake, while it is on its way: nothing overtakes it."""
-        self._sending: dict[int, asyncio.Task[Any]] = {}
+        self._sending: dict[RequestId, asyncio.Task[Any]] = {}
         self._writes = 0
 
     @classmethod
     async def open(
-        cls, server: ServerConfig, events: LinkEvents, tasks: TaskScope, network: Network | None = None
+        cls,
+        server: ServerConfig,
+        events: LinkEvents,
+        tasks: TaskScope,
+        network: Network | None = None,
+        account: ServerAccount | None = None,
     ) -> "SseLink":
         """Open the stream and wait for the address that the server wants to be written to."""
-        link = cls(server, events, tasks, network)
+        link = cls(server, events, tasks, network, account)
         link._reader = tasks.spawn(link._read(), f"stream-{server.name}")
         try:
             async with asyncio.timeout(PATIENCES * server.connect_timeout_s):
@@ -74,7 +95,7 @@ class SseLink(StreamLink):
         """Follow the stream to its end; whoever waits for its first event hears why there is none."""
         error: ToolcribError = ConnectionLost(self.gone)
         try:
-            response = await self._pool.exchange(self._head("GET", self._pool.origin.target), b"", self._choose)
+            response = await self._exchange("GET", self._pool.origin.target, b"", self._choose)
             if not is_stream(response):
                 error = self._refusal(response)
         except ToolcribError as failure:
@@ -125,9 +146,29 @@ class SseLink(StreamLink):
 
     def _head(self, method: str, target: bytes) -> bytes:
         lines = standing_headers(self._own)
+        if self._bearer is not None:
+            lines.append((b"authorization", self._bearer))
         if self._version:
             lines.append((http.VERSION, self._version.encode()))
         return self._pool.encode_head(method, target, lines)
+
+    async def _exchange(self, method: str, target: bytes, body: bytes, choose: Choose) -> Response:
+        """Send a request; with an account, once more with a new token if the first is refused."""
+        account = self._account
+        if account is None:
+            return await self._pool.exchange(self._head(method, target), body, choose)
+        self._bearer = account.usable() or await account.ready()
+        used = self._bearer
+        response = await self._pool.exchange(self._head(method, target), body, choose)
+        challenge = challenge_in(response)
+        if challenge is None:
+            return response
+        self._bearer = await account.after_refusal(used, challenge)
+        response = await self._pool.exchange(self._head(method, target), body, choose)
+        challenge = challenge_in(response)
+        if challenge is not None:
+            raise account.needed("it refuses the token that it was given", challenge)
+        return response
 
     async def ask(self, question: ServerRequest) -> Raw:
         """Send the question and wait for its answer on the stream; a POST that is not answered itself is then left."""
@@ -162,7 +203,7 @@ class SseLink(StreamLink):
             self._refute(question.id, error)
 
     async def _post(self, body: bytes, method: str) -> None:
-        response = await self._pool.exchange(self._head("POST", self._target), body, lambda _: discard)
+        response = await self._exchange("POST", self._target, body, lambda _: discard)
         if response.status in FORGOTTEN:
             raise ConnectionLost("The server has forgotten our session.")
         check_status(self._server, method, response, None)

@@ -25,7 +25,7 @@ from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import OVERLONG, StdioTransport, open_stdio
 from toolcrib.wire import eras
-from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
+from toolcrib.wire.jsonrpc import Outbound, RequestId, decode_outbound, encode, encode_notification, encode_request
 
 NOTICES_PER_S = 1000
 NOISE_KEPT = 5
@@ -47,9 +47,9 @@ class StreamLink:
         self._clean = events.redactor.clean
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
-        self._pending: dict[int, tuple[asyncio.Future[Raw], ServerRequest]] = {}
+        self._pending: dict[RequestId, tuple[asyncio.Future[Raw], ServerRequest]] = {}
         self._attribution = Attribution(is_of_one=events.is_of_one)
-        self._next_id = 0
+        self._next_id = events.first_id
         self._version = ""
         self._lost = False
         self.is_open = False
@@ -72,6 +72,10 @@ class StreamLink:
         """The next request id."""
         self._next_id += 1
         return self._next_id
+
+    def claim_id(self, wanted: RequestId | None) -> RequestId:
+        """A client's own id, if it is free."""
+        return wanted if wanted is not None and relay.may_claim(wanted, self._pending) else self.new_id()
 
     async def ask(self, question: ServerRequest) -> Raw:
         """Send the question and wait for its answer; giving up tells the server."""
@@ -104,7 +108,7 @@ class StreamLink:
     async def _drain(self, question: ServerRequest) -> None:
         """Wait until the server has taken most of a large question."""
 
-    def _refute(self, request_id: int, error: ToolcribError) -> None:
+    def _refute(self, request_id: RequestId, error: ToolcribError) -> None:
         """End a request that is still waiting with an error."""
         waiting = self._pending.get(request_id)
         if waiting is not None and not waiting[0].done():
@@ -164,7 +168,7 @@ class StreamLink:
             self._refute(request_id, ProtocolError(f"The server's answer cannot be read: {reason}."))
 
     def _settle(self, message: Outbound) -> None:
-        waiting = self._pending.get(message.id) if type(message.id) is int else None
+        waiting = self._pending.get(message.id) if message.id is not None else None
         if waiting is None:
             self._attribution.note_answered(message.id)
             return
@@ -182,16 +186,34 @@ class StreamLink:
         if self._is_flood():
             return
         if message.method == relay.PROGRESS:
-            token = relay.progress_token(message)
-            waiting = self._pending.get(token) if type(token) is int else None
-            if waiting is not None:
-                waiting[1].channel.notify(relay.PROGRESS, relay.params_of(message))
+            call = self._call_of(relay.progress_token(message))
+            if call is not None:
+                call.channel.notify(relay.PROGRESS, relay.params_of(message))
+            else:
+                relay.pass_stray(message, self._events)
+        elif self._events.stray is not None and (call := self._subscription_of(message)) is not None:
+            relay.pass_on_subscribed(message, call, self._events)
         elif message.method == relay.MESSAGE:
             relay.pass_on_log(self._meant_calls() or (), relay.params_of(message))
         elif message.method == relay.CANCELLED:
             self._asking.call_off(message)
         else:
             relay.heed_news(message, self._events, self._attribution.sole)
+
+    def _call_of(self, token: RequestId | None) -> ServerRequest | None:
+        """The request under way that progress is told of."""
+        if token is None:
+            return None
+        waiting = self._pending.get(token)
+        if waiting is not None and waiting[1].token in (None, token):
+            return waiting[1]
+        return next((call for _, call in self._pending.values() if call.token == token), None)
+
+    def _subscription_of(self, message: Outbound) -> ServerRequest | None:
+        """A client's own subscription that a notification was sent for."""
+        found = relay.subscription_of(message)
+        waiting = self._pending.get(found) if found is not None else None
+        return None if waiting is None else waiting[1]
 
     def _is_flood(self) -> bool:
         now = self._loop.time()

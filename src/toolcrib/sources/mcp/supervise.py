@@ -5,48 +5,30 @@ says when that is. Of a server that is plainly down they hear at once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolcrib.config.model import RELAYABLE
 from toolcrib.core import events
-from toolcrib.core.errors import InternalError, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import InternalError, SignInNeeded, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import LinkState
 from toolcrib.core.limits import retry_after_s, try_again
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import autopsy
+from toolcrib.sources.mcp.attempt import ConnectAttempt, LinkConnector
 from toolcrib.sources.mcp.autopsy import AttemptFailed, Trouble, describe_exit
-from toolcrib.sources.mcp.comeback import Comeback
-from toolcrib.sources.mcp.link import ANY_URI, ExitTrace, Link, LinkEvents, ServerRequest, Silence, bury
-from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, listen_params, negotiate
-from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
+from toolcrib.sources.mcp.comeback import RESTART_DELAYS_S, Comeback, Dial, SupervisorSettings
+from toolcrib.sources.mcp.link import ANY_URI, UPDATED, ExitTrace, Link, LinkEvents, ServerRequest, Silence, bury
+from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, listen_params
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.messages import LOG_LEVELS
 
-RESTART_DELAYS_S = (0.0, 0.0, 0.2, 0.5)
-"""Pauses before the attempts to bring back a server that is known to be good."""
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorSettings:
-    """How patiently a server is brought up and how long it may idle."""
-
-    delays_s: tuple[float, ...] = (0.0, 2.0, 4.0)
-    """Pause before each attempt; as many attempts as entries."""
-    handshake_timeout_s: float = 30.0
-    idle_timeout_s: float = 600.0
-    redactor: Redactor = NO_SECRETS
-    """Takes the secrets out of everything the server says."""
-    fallback: "Dial | None" = None
-    """Another way to the server, for one that refuses messages on the first; kept as long as it works."""
-
-
 SERVER_NOISE = "server.noise"
-Dial = Callable[[LinkEvents], Awaitable[Link]]
 
 SILENCES_MAX = 3
 SUSPECT_AFTER_S = 30.0
@@ -60,6 +42,12 @@ class _State:
     error: SourceUnavailable | None = None
     pause: asyncio.Future[None] | None = None
     """What the flight waits for before it tries again."""
+    installing: str = ""
+    """What its command fetches right now."""
+    attempt: int = 0
+    """Which attempt since the last connection is under way, or failed last."""
+    since: float = 0.0
+    """When the present phase began, by the wall clock."""
     connected_at: float = 0.0
     last_used: float = 0.0
     restarts: int = 0
@@ -76,8 +64,11 @@ class Supervisor:
         self, server: str, dial: Dial, offer: ClientIdentity, settings: SupervisorSettings, emit: Emit
     ) -> None:
         self.server = server
-        self._dial, self._offer, self._settings, self._emit = dial, offer, settings, emit
-        self._first_dial = dial
+        self._settings, self._emit = settings, emit
+        self.offer = offer
+        """What the server is told of its client."""
+        self._connector = LinkConnector(server, dial, settings)
+        self._connector.installing, self._connector.repairing = self._note_installing, self._note_repair
         self._loop = asyncio.get_running_loop()
         self._state = _State()
         self.comeback = Comeback()
@@ -90,8 +81,13 @@ class Supervisor:
         self._watched: frozenset[str] = frozenset()
         self.attempt_failed: Callable[[], None] = _nothing
         self.asked_blindly: Callable[[], None] = _nothing
+        self.installing: Callable[[bool], None] = _ignore_phase
+        """Told when its command begins to fetch what it runs, and when that is over."""
         self.is_of_one = False
         """Whether only one caller uses it."""
+        self.stray: Callable[[str, bytes], None] | None = None
+        """Takes what the server says unasked, where its one client wants to hear that."""
+        self.first_id = 0
 
     @property
     def current(self) -> Link | None:
@@ -134,11 +130,6 @@ class Supervisor:
         """Why the server is not there, when it is not."""
         return self._state.error
 
-    @property
-    def restarts(self) -> int:
-        """How often the connection had to be made anew."""
-        return self._state.restarts
-
     def remains(self) -> ExitTrace:
         """What the present or the last connection left to look at."""
         return self._state.link.remains() if self._state.link is not None else self._state.last_remains
@@ -147,9 +138,11 @@ class Supervisor:
         """How the server is doing right now."""
         state, remains = self._state, self.remains()
         connected = state.link is not None and state.link.is_open
-        waiting = LinkState.CONNECTING if state.flight else LinkState.FAILING if state.error else LinkState.IDLE
+        underway = LinkState.INSTALLING if state.installing else LinkState.CONNECTING
+        waiting = underway if state.flight else LinkState.FAILING if state.error else LinkState.IDLE
         return SourceStatus(
             state=LinkState.CONNECTED if connected else waiting,
+            doing=state.installing,
             era=self.remembered,
             pid=remains.pid,
             restarts=state.restarts,
@@ -158,6 +151,8 @@ class Supervisor:
             isolation=remains.isolation,
             server_info=state.agreement.server_info if state.agreement else {},
             details={} if connected or state.error is None else state.error.details,
+            since=state.since,
+            attempt=state.attempt,
         )
 
     def hide_secrets(self, text: str) -> str:
@@ -233,6 +228,8 @@ class Supervisor:
         wait_s = self.comeback.wait_s(now)
         if state.error is None or wait_s <= 0 or state.flight is not None or self.comeback.is_awaited(now):
             return
+        if isinstance(state.error, SignInNeeded):
+            raise state.error
         hint = f"{state.error.hint} {try_again(wait_s)}".lstrip()
         details = state.error.details | {"retry_after_s": retry_after_s(wait_s)}
         raise SourceUnavailable(state.error.message, hint=hint, details=details)
@@ -268,7 +265,8 @@ class Supervisor:
         delays_s = self._delays_s()
         for number, delay_s in enumerate(delays_s, 1):
             await asyncio.sleep(delay_s)
-            self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(delays_s))
+            self._state.attempt, self._state.since = self._state.attempt + 1, time.time()
+            self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(delays_s), delay_s=delay_s)
             try:
                 link = await self._attempt()
             except AttemptFailed as failed:
@@ -296,59 +294,36 @@ class Supervisor:
         return autopsy.explain(self.server, trouble, attempts=attempts, redactor=self._settings.redactor)
 
     async def _attempt(self) -> Link:
-        """One try; a server that dies of an unknown first question is asked again in the old way at once, and one that
-        takes no messages in this way in the other one."""
         try:
-            return await self._connect_and_agree(self.remembered)
-        except AttemptFailed as failed:
-            if failed.died_of_discover:
-                return await self._connect_and_agree(eras.LATEST_HANDSHAKE)
-            other = self._settings.fallback if self._dial is self._first_dial else self._first_dial
-            if other is None or not failed.is_refused_post:
-                raise
-            return await self._attempt_by(other, failed)
-
-    async def _attempt_by(self, other: Dial, failed: AttemptFailed) -> Link:
-        """Try the other way, and stay with it; if it is none either, the first failure is the one to tell of."""
-        self._dial = other
-        try:
-            return await self._connect_and_agree(self.remembered)
+            attempt = ConnectAttempt(self._link_events(), self._tasks, self.offer)
+            link, agreement = await self._connector.connect(attempt, self.remembered)
         except AttemptFailed:
-            self._dial = self._first_dial
-            raise failed from None
-
-    async def _connect_and_agree(self, remembered: str) -> Link:
-        link: Link | None = None
-        phase = "starting"
-        try:
-            async with asyncio.timeout(self._settings.handshake_timeout_s):
-                link = await self._dial(self._link_events())
-                phase = "shaking hands"
-                agreement = await negotiate(link, self._offer, remembered)
-        except (ToolcribError, TimeoutError, OSError) as error:
-            remains = self._state.last_remains = await self._part_from(link, error)
-            raise AttemptFailed(phase, error, remains, remembered, self._settings.handshake_timeout_s) from error
-        except Exception as error:  # it may quote a header or a variable: only its kind is told
-            await bury(link)
-            kind = type(error).__name__
-            raise InternalError(f"Server {self.server!r} could not be connected to: {kind}.") from error
-        except BaseException:
-            await bury(link)
+            self._state.last_remains = self._connector.remains
             raise
         self._adopt(link, agreement)
         return link
 
+    def _note_installing(self, words: str) -> None:
+        """What its command fetches; nothing when that is over."""
+        state = self._state
+        if words == state.installing:
+            return
+        is_other_phase = bool(words) != bool(state.installing)
+        state.installing = words
+        if is_other_phase:
+            state.since = time.time()
+            self.installing(bool(words))
+        if words:
+            self._tell(events.SERVER_INSTALLING, what=words)
+
+    def _note_repair(self, words: str) -> None:
+        self._tell(events.SERVER_REPAIRED, "warning", what=words)
+
     def _link_events(self) -> LinkEvents:
         told = self.tell_changed, self._lost, self._noise, self._settings.redactor, self._updated
-        asking = self._offer.asking
-        return LinkEvents(*told, self.is_of_one, self._asked_blindly, asking.complete, asking.standing)
-
-    async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
-        """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
-        if link is None or not isinstance(error, TimeoutError):
-            return await bury(link)
-        self._tasks.spawn(bury(link), f"bury-{self.server}")
-        return link.remains()
+        asking = self.offer.asking
+        own = asking.complete, asking.standing, self.stray, self.first_id
+        return LinkEvents(*told, self.is_of_one, self._asked_blindly, *own)
 
     def _adopt(self, link: Link, agreement: Agreement) -> None:
         state = self._state
@@ -356,13 +331,15 @@ class Supervisor:
             state.restarts += 1
         state.link, state.agreement, state.silence = link, agreement, Silence()
         state.connected_at = state.last_used = self._loop.time()
+        state.attempt, state.since = 0, time.time()
         self.comeback.note_connected()
         self.remembered = agreement.version
         state.log_level = ""
-        asks = any(name in RELAYABLE for name in self._offer.capabilities)
+        asks = any(name in RELAYABLE for name in self.offer.capabilities)
         may_ask = asks and not eras.is_modern(agreement.version)  # some ask on the standing stream
-        if agreement.tells_of_changes or may_ask or self._watched:
-            link.listen(listen_params(self._offer, agreement, self._watched))
+        may_say = self.stray is not None and not eras.is_modern(agreement.version)
+        if agreement.tells_of_changes or may_ask or may_say or self._watched:
+            link.listen(listen_params(self.offer, agreement, self._watched))
         if self._watched:
             self._tasks.spawn(self._watch_again(link), f"watch-{self.server}")
         self._watch_idleness()
@@ -377,6 +354,8 @@ class Supervisor:
     def _updated(self, uri: str) -> None:
         for watched in self._watched if uri == ANY_URI else (uri,):
             self.updated(watched)
+        if self.stray is not None and uri != ANY_URI and uri not in self._watched:
+            self.stray(UPDATED, encode({"uri": uri}))
 
     async def watch(self, uris: frozenset[str]) -> None:
         """Be told when one of these resources changes, and of no other; raises what the server says against it."""
@@ -386,7 +365,7 @@ class Supervisor:
         link = await self.link()  # before: a new one takes up what was watched by itself
         before, self._watched = self._watched, uris
         if eras.is_modern(self.remembered):
-            link.listen(listen_params(self._offer, self.agreed, uris))
+            link.listen(listen_params(self.offer, self.agreed, uris))
             return
         link.listen(b"{}")  # where they are told of
         try:
@@ -487,6 +466,10 @@ class Supervisor:
 def ignore_news(uri: str) -> None:
     """Where nobody wants to hear that a resource changed."""
     del uri
+
+
+def _ignore_phase(is_installing: bool) -> None:
+    """The default listener: does nothing."""
 
 
 def _nothing() -> None:

@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import math
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +21,7 @@ from toolcrib.core.errors import (
     did_you_mean,
 )
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
-from toolcrib.core.offers import Category, Deprecation, Example, JsonObject, OfferKind, SecurityLevel, Tool
+from toolcrib.core.offers import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
 from toolcrib.core.requests import Request, Result
 from toolcrib.isolate.levels import WORKER_LIMITS, IsolationWanted
 from toolcrib.schema.arguments import apply_defaults
@@ -30,7 +32,9 @@ from toolcrib.wire import strict
 
 _NO_PICTURE = (dict, list, int, float)  # made once: a union written in the function is made at each call
 _NUMBERS = frozenset({int, float, bool})
-_OTHER_KINDS = frozenset(kind for kind in OfferKind if kind is not OfferKind.TOOL)
+NAME_MAX = 64
+DESCRIPTION_MAX = 16_384
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_MAX}}}")
 _CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
@@ -196,7 +200,7 @@ def _definition(function: Function, wishes: NativeToolOptions, signature: Signat
     return Tool(
         name=name,
         title=wishes.title,
-        description=wishes.description or documented,
+        description=wishes.description or documented or f"Native tool: {name}",
         input_schema=wishes.input_schema or (signature.input_schema if signature else {"type": "object"}),
         output_schema=wishes.output_schema or (signature.output_schema if signature else None),
         annotations=_annotations(name, wishes),
@@ -231,10 +235,27 @@ def _category(name: str, category: str) -> str:
     return category
 
 
+def _check_words(definition: Tool) -> None:
+    """A name that clients and providers take, a description that a model can read, a time that passes."""
+    name: Any = definition.name
+    description: Any = definition.description
+    timeout_s: Any = definition.timeout_s
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        reason = f"{name!r:.80} is not one of letters, digits, '_', '-' and '.', at most {NAME_MAX} of them."
+        raise DefinitionError(
+            str(name)[:NAME_MAX], "name", reason, hint="Give it a name in snake_case: name='my_tool'."
+        )
+    if not isinstance(description, str) or len(description) > DESCRIPTION_MAX:
+        reason = f"it must be a text of at most {DESCRIPTION_MAX} characters."
+        raise DefinitionError(name, "description", reason, hint="Say what it does and when to use it.")
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if timeout_s is not None and not (is_number and 0 < timeout_s < math.inf):
+        reason = f"{timeout_s!r:.60} is no number of seconds above zero."
+        raise DefinitionError(name, "timeout_s", reason, hint="Leave it out for the configured [calls] timeout.")
+
+
 def _check_definition(definition: Tool) -> None:
-    if definition.name.partition(" ")[0] in _OTHER_KINDS and " " in definition.name:  # see ``offer_key``
-        reason = f"{definition.name!r} would be taken for a {definition.name.partition(' ')[0]}."
-        raise DefinitionError(definition.name, "name", reason, hint="Leave out the space.")
+    _check_words(definition)
     check = compile_check(definition.input_schema)
     if check.gap:
         raise InvalidSchema(definition.name, "input schema", check.unchecked_reason or f"values {check.gap}")
@@ -273,7 +294,7 @@ def import_tools(path: str) -> list[Callable[..., Any]]:
     module_name, _, attribute = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's module raises while it is loaded
+    except (Exception, SystemExit) as error:  # whatever a user's module raises while it is loaded
         raise ConfigError(
             f"native: cannot import {module_name!r}: {type(error).__name__}: {error}.",
             hint="Check `native` and PYTHONPATH.",

@@ -1,9 +1,11 @@
 """The source of native tools: runs functions here, in threads, or isolated in workers."""
 
 import asyncio
+import errno
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,6 +60,8 @@ class NativeSource:
         run_isolated: RunIsolated = refuse_isolated,
     ) -> None:
         self._tools: dict[str, NativeTool] = {}
+        self._versions: dict[str, dict[str, NativeTool]] = {}
+        """By the plain name, each version of a tool; ``_tools`` has them under the names they are called by."""
         self._capacity = capacity
         self._run_isolated = run_isolated
         self._emit = emit
@@ -67,35 +71,48 @@ class NativeSource:
             self.register(function)
 
     def register(self, function: Function | NativeTool) -> Tool:
-        """Add a tool; a taken name is replaced with a warning, another version of it stands beside."""
+        """Add a tool; the same version is replaced with a warning, another one stands beside: the newest has the plain
+        name, and each of the others is called ``name@version``."""
         entry = native_tool(function)
-        previous = self._tools.get(entry.tool.name)
+        name, version = entry.tool.name, entry.tool.version
+        versions = self._versions.get(name, {})
+        previous = versions.get(version)
         self._check_room(entry.tool, previous)
-        if previous is not None and previous.tool.version != entry.tool.version:
-            self._keep_version(previous)
-        elif previous is not None and previous.function is not entry.function:
-            self._emit(Event("tools.registry.replaced", "warning", {"tool": entry.tool.name}))
-        self._tools[entry.tool.name] = entry
-        self._changed()
+        if previous is not None and not _is_same_function(previous, entry):
+            self._emit(Event("tools.registry.replaced", "warning", {"tool": name}))
+        self._versions[name] = versions = {**versions, version: entry}
+        if (newest := max(versions, key=version_key)) != version:
+            fields = {"tool": name, "version": version, "default": newest}
+            self._emit(Event("tools.registry.older", "warning", fields))
+        self._arrange(name)
         return entry.tool
 
     def _check_room(self, tool: Tool, previous: NativeTool | None) -> None:
-        is_new = previous is None or previous.tool.version != tool.version
-        if is_new and len(self._tools) >= self._capacity:
+        if previous is None and len(self._tools) >= self._capacity:
             reason = f"there are {len(self._tools)} tools already, and no more than {self._capacity} may be registered."
             raise DefinitionError(tool.name, "capacity", reason, hint="Unregister some, or raise [catalog] capacity.")
 
-    def _keep_version(self, entry: NativeTool) -> None:
-        """Keep an older version callable as ``name@version``."""
-        pinned = f"{entry.tool.name}@{entry.tool.version}"
-        self._tools[pinned] = replace(entry, tool=replace(entry.tool, name=pinned))
+    def _arrange(self, name: str) -> None:
+        """Give the newest version the plain name, and each other one its own."""
+        for taken in [each for each in self._tools if each.partition("@")[0] == name]:
+            del self._tools[taken]
+        versions = self._versions.get(name, {})
+        for version in sorted(versions, key=version_key, reverse=True):
+            entry, shown = versions[version], f"{name}@{version}" if name in self._tools else name
+            self._tools[shown] = entry if shown == name else replace(entry, tool=replace(entry.tool, name=shown))
+        self._changed()
 
     def unregister(self, name: str) -> bool:
-        """Remove a tool; whether there was one."""
-        removed = self._tools.pop(name, None) is not None
-        if removed:
-            self._changed()
-        return removed
+        """Remove a tool with all its versions, or one version by ``name@version``; whether there was one."""
+        plain, _, version = name.partition("@")
+        versions = self._versions.pop(plain, {})
+        left = {each: entry for each, entry in versions.items() if version and each != version}
+        if left:
+            self._versions[plain] = left
+        if len(left) == len(versions):
+            return False
+        self._arrange(plain)
+        return True
 
     def _changed(self) -> None:
         for listener in self._listeners:
@@ -156,6 +173,24 @@ class NativeSource:
         """Nothing to let go of: threads end with what they run, or with the program."""
 
 
+def _is_same_function(one: NativeTool, other: NativeTool) -> bool:
+    """Whether it is the same one, if only as it was before its module was imported anew."""
+    places = [(each.function.__module__, getattr(each.function, "__qualname__", "")) for each in (one, other)]
+    is_named = places[0][1].isidentifier() and places[0][0] != "__main__"
+    return one.function is other.function or (is_named and places[0] == places[1])
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """What versions are compared by: their numbers, then whether it is a release and no preview, then the rest."""
+    numbers = re.match(r"\D{0,1}(\d+(?:\.\d+)*)", version)
+    found = numbers[1] if numbers else ""
+    rest = version[numbers.end() :] if numbers else version
+    release = tuple(int(part[:18]) for part in found.split(".") if part)
+    while release and release[-1] == 0:
+        release = release[:-1]
+    return release, not rest or rest.startswith("+"), rest
+
+
 def _finish(function: Callable[[], Any]) -> Any:
     """Run the function to its end, in the thread it was given; a future cannot carry a ``StopIteration``."""
     try:
@@ -182,9 +217,58 @@ def _bound(entry: NativeTool, call: Request) -> Callable[[], Any]:
 def to_failure(name: str, error: BaseException) -> SourceError:
     """What a tool raised, as an error with a code, worded for a model."""
     cause = str(error) or type(error).__name__
-    if isinstance(error, ConnectionError | TimeoutError):
+    if is_network_trouble(error):
         return SourceUnavailable(f"{name}: the service behind this tool is unavailable ({cause}). Try again later.")
     return ToolFailed(f"{name} failed: {type(error).__name__}: {error}".removesuffix(": "))
+
+
+_NETWORK_ERRNOS = frozenset(
+    getattr(errno, name)
+    for name in ("ENETDOWN", "ENETUNREACH", "ENETRESET", "EHOSTDOWN", "EHOSTUNREACH", "ETIMEDOUT", "EADDRNOTAVAIL")
+    if hasattr(errno, name)
+)
+_NETWORK_ERRORS = frozenset(
+    {
+        "socket.gaierror",
+        "socket.herror",
+        "ssl.SSLError",
+        "http.client.IncompleteRead",
+        "http.client.RemoteDisconnected",
+        "requests.exceptions.ConnectionError",
+        "requests.exceptions.Timeout",
+        "requests.exceptions.ChunkedEncodingError",
+        "urllib3.exceptions.TimeoutError",
+        "urllib3.exceptions.MaxRetryError",
+        "urllib3.exceptions.ProtocolError",
+        "httpx.TransportError",
+        "httpcore.NetworkError",
+        "httpcore.TimeoutException",
+        "httpcore.ProtocolError",
+        "aiohttp.client_exceptions.ClientConnectionError",
+        "aiohttp.client_exceptions.ServerTimeoutError",
+        "aiohttp.client_exceptions.ClientPayloadError",
+    }
+)
+"""Errors of the usual libraries, by name: none is imported to recognise what it raises."""
+_PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+def is_network_trouble(error: BaseException) -> bool:
+    """Whether what a tool raised says that a service cannot be reached now, rather than that the tool is wrong."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
+    if not kinds.isdisjoint(_NETWORK_ERRORS) or (isinstance(error, OSError) and error.errno in _NETWORK_ERRNOS):
+        return True
+    response = getattr(error, "response", None)  # requests and httpx; urllib has it in the error itself
+    status = getattr(error if response is None else response, "status_code", getattr(error, "code", None))
+    if not kinds.isdisjoint(_STATUS_ERRORS):
+        return status in _PASSING_STATUSES
+    reason = getattr(error, "reason", None)
+    return "urllib.error.URLError" in kinds and (not isinstance(reason, OSError) or is_network_trouble(reason))
+
+
+_STATUS_ERRORS = frozenset({"urllib.error.HTTPError", "requests.exceptions.HTTPError", "httpx.HTTPStatusError"})
 
 
 def _shown(definition: Tool) -> Tool:

@@ -11,15 +11,19 @@ from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.audit.log import AuditPlace
+from toolcrib.stores.connections import ConnectionBook
+from toolcrib.stores.credentials import CredentialStore
 from toolcrib.stores.local import utc_now
 from toolcrib.stores.paths import Environment
 from toolcrib.stores.postgres.audit import AuditTable
+from toolcrib.stores.postgres.connections import PgConnections
 from toolcrib.stores.postgres.coordination import (
     PgEpochMemory,
     PgSessionBook,
     open_postgres_coordination,
     read_secret,
 )
+from toolcrib.stores.postgres.credentials import PgCredentials
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.migrate import need_current
@@ -63,6 +67,14 @@ class PostgresBackend(SharedBackend):
     def tokens(self, now: Callable[[], float]) -> TokenBook:
         """The tokens that were given to others."""
         return PgTokens(self.settings, now)
+
+    def connections(self, now: Callable[[], float]) -> ConnectionBook:
+        """What the built-in authorization server keeps."""
+        return PgConnections(self.settings, now)
+
+    def credentials(self) -> CredentialStore:
+        """The same accounts for every replica."""
+        return PgCredentials(self.database)
 
     def audit(self) -> AuditPlace:
         """One log for all replicas."""

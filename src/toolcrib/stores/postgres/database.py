@@ -52,7 +52,7 @@ class StoreSettings:
 def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings:
     """The database of a configuration; nothing is opened."""
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
-        raise ConfigError("[store] needs psycopg.", hint="pip install 'toolcrib[postgres]'")
+        raise ConfigError("[store] needs psycopg.", hint="Run `toolcrib extras add postgres`.")
     url = resolve(config.url, env, field="[store] url")
     if not url.startswith(("postgresql://", "postgres://")):
         hint = "It begins with postgresql://."

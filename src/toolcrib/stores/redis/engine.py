@@ -45,7 +45,7 @@ class RedisSettings:
 def find_redis(config: Config, env: Mapping[str, str]) -> RedisSettings:
     """The Redis of a configuration; nothing is opened."""
     if find_spec("redis") is None:
-        raise ConfigError("[redis] needs redis-py.", hint="pip install 'toolcrib[redis]'")
+        raise ConfigError("[redis] needs redis-py.", hint="Run `toolcrib extras add redis`.")
     url = resolve(config.redis.url, env, field="[redis] url")
     if not url.startswith(("redis://", "rediss://", "unix://")):
         hint = "It begins with redis://, rediss:// or unix://."

@@ -43,12 +43,16 @@ class GuardPolicy:
     """Served without a token; Host and Origin are checked all the same."""
     asks_itself: Callable[[HttpRequest], bool] = lambda _: False
     """Whether a route finds out itself who sends a request that has no ``Authorization``."""
+    admit: Callable[[HttpRequest, object], Refusal | None] | None = None
+    """Why somebody who was recognised may not come in all the same."""
+    challenge: Callable[[HttpRequest], bytes] | None = None
+    """What ``WWW-Authenticate`` says to whoever has no token that counts."""
 
 
 class RequestGuard:
     """A policy made ready to be asked for every request; names with ``port``, the server's own, are found faster."""
 
-    __slots__ = ("_asks_itself", "_hosts", "_identify", "_open_paths", "_origins")
+    __slots__ = ("_admit", "_asks_itself", "_challenge", "_hosts", "_identify", "_open_paths", "_origins")
 
     def __init__(self, policy: GuardPolicy, port: int = 0) -> None:
         self._hosts = _Names(policy.allowed_hosts, port)
@@ -56,6 +60,7 @@ class RequestGuard:
         self._identify = policy.identify
         self._open_paths = frozenset(path.encode() for path in policy.open_paths)
         self._asks_itself = policy.asks_itself
+        self._admit, self._challenge = policy.admit, policy.challenge
 
     def refusal(self, request: HttpRequest) -> Refusal | None:
         """Why this request is not served, or ``None``."""
@@ -69,23 +74,29 @@ class RequestGuard:
         if origin is not None and request.method == b"OPTIONS" and request.header(REQUESTED_METHOD) is not None:
             return _preflight(request, origin)
         if self._identify is not None and request.path not in self._open_paths:
-            refusal = _recognise(request, self._identify)
+            refusal = self._recognise(request, self._identify)
             is_left_open = request.header(b"authorization") is None and self._asks_itself(request)
             if refusal is not None and not is_left_open:
                 return refusal if origin is None else replace(refusal, headers=refusal.headers + shared_headers(origin))
         return WRONG_METHOD if request.method in FORBIDDEN_METHODS else None
 
+    def _recognise(self, request: HttpRequest, identify: Identify) -> Refusal | None:
+        """Put on the request who sends it, or say why it is not served."""
+        scheme, _, token = (request.header(b"authorization") or b"").partition(b" ")
+        identity = identify(token.strip()) if scheme.lower() == b"bearer" else None
+        if identity is None:
+            return self._no_token(request)
+        if isinstance(identity, Refusal):
+            return identity
+        refusal = self._admit(request, identity) if self._admit is not None else None
+        if refusal is None:
+            request.identity = identity
+        return refusal
 
-def _recognise(request: HttpRequest, identify: Identify) -> Refusal | None:
-    """Put on the request who sends it, or say why it is not served."""
-    scheme, _, token = (request.header(b"authorization") or b"").partition(b" ")
-    identity = identify(token.strip()) if scheme.lower() == b"bearer" else None
-    if identity is None:
-        return NO_TOKEN
-    if isinstance(identity, Refusal):
-        return identity
-    request.identity = identity
-    return None
+    def _no_token(self, request: HttpRequest) -> Refusal:
+        if self._challenge is None:
+            return NO_TOKEN
+        return replace(NO_TOKEN, headers=((b"www-authenticate", self._challenge(request)),))
 
 
 def _preflight(request: HttpRequest, origin: bytes) -> Refusal:

@@ -10,6 +10,7 @@ from pathlib import Path
 from signal import Signals
 
 from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.kinds import FailureKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,10 @@ def refuse(spec: ProcessSpec, message: str, *, hint: str = "", number: int = 0) 
     return SourceUnavailable(message, hint=hint, details=details)
 
 
+_LASTING = {"exec": FailureKind.COMMAND, "chdir": FailureKind.CONFIGURATION}
+"""Steps that fail in the same way until somebody changes something."""
+
+
 def explain_failure(spec: ProcessSpec, number: int, step: str) -> SourceUnavailable:
     """The error for what the system answered at a step of the start: pipe, fork, chdir, private, confine or exec."""
     command, said = spec.argv[0], os.strerror(number)
@@ -112,7 +117,10 @@ def explain_failure(spec: ProcessSpec, number: int, step: str) -> SourceUnavaila
         case "confine", _:
             message = f"the system does not take the bounds of isolation {spec.isolation!r}: {said}."
             hint = "See what it can do: toolcrib doctor --isolation"
-    return refuse(spec, message, hint=hint, number=number)
+    error = refuse(spec, message, hint=hint, number=number)
+    if step in _LASTING:
+        error.details["failure"] = _LASTING[step]
+    return error
 
 
 def _explain_missing(spec: ProcessSpec, command: str) -> tuple[str, str]:

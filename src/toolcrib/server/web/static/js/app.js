@@ -7,6 +7,7 @@ import { startPalette } from "./palette.js";
 import { startPairs } from "./pairs.js";
 import { startSwitch } from "./switch.js";
 import { startToasts } from "./toasts.js";
+import { startTimes } from "./times.js";
 import { startWatching } from "./watch.js";
 import { startWorking } from "./working.js";
 
@@ -19,9 +20,10 @@ startKeys(startPalette());
 startCountdown();
 startWatching();
 startWorking();
+startTimes();
 
-// On a small screen navigation and tabs are long rows: bring the entry one is on into view.
-for (const link of document.querySelectorAll(":is(.side nav, .tabs) a[aria-current]")) {
+// On a small screen tabs are a long row: bring the entry one is on into view.
+for (const link of document.querySelectorAll(".tabs a[aria-current]")) {
   const row = link.closest("nav"); // moved by itself: scrollIntoView would take the whole page along
   row.scrollLeft += link.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - link.offsetWidth) / 2;
 }

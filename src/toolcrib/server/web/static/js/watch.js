@@ -13,8 +13,7 @@ function setState(name, words) {
 function announce(element, before) {
   const count = Number(element.dataset.count);
   const [one, many] = (element.dataset.countWords ?? "|").split("|");
-  const badge = document.getElementById("approvals-badge");
-  if (badge) {
+  for (const badge of document.querySelectorAll("[data-approvals-badge]")) {
     badge.textContent = count < 100 ? String(count) : "99+";
     badge.classList.toggle("none", !count);
     badge.setAttribute("aria-label", `${count} ${count === 1 ? "question" : "questions"} waiting`);

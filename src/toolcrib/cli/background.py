@@ -1,0 +1,73 @@
+"""A toolcrib that ``stdio`` started: it serves the clients that join it, and ends some time after the last of them."""
+
+import argparse
+import asyncio
+import os
+
+from toolcrib.cli.console import Console
+from toolcrib.cli.invoke import Options, arg
+from toolcrib.cli.logs import serving_log
+from toolcrib.cli.opening import load_here
+from toolcrib.cli.running import Stop, run_until_stopped
+from toolcrib.cli.serving import open_serving
+from toolcrib.server.identity.owner_token import kept_token, token_path
+from toolcrib.server.serve import Serving
+
+BACKGROUND = (
+    arg("--background", type=int, metavar="FD", help=argparse.SUPPRESS),
+    arg("--log-file", default="", help=argparse.SUPPRESS),
+)
+"""What ``stdio`` says to the toolcrib it starts; not for people."""
+FIRST_CLIENT_S = 30.0
+"""How long the client that started it may take to join."""
+LOOK_S = 5.0
+"""How often to look whether HTTP clients are still there."""
+
+
+def run_background(options: Options, console: Console) -> int:
+    """Serve until nobody has needed it for a while; says who it is once it serves."""
+    ready = options.background
+    os.set_inheritable(ready, False)
+    if os.fork():  # the one that is waited for ends, so that this is no child of the client's process
+        os._exit(0)
+    _only_for_joined(options)
+
+    async def serve(stop: Stop) -> int:
+        async with open_serving(options, console, serving_log(options, console)) as serving:
+            os.write(ready, str(os.getpid()).encode())
+            os.close(ready)
+            await _until_idle(serving, stop)
+            await serving.drain(stop.sign)
+        return 0
+
+    return run_until_stopped(serve)
+
+
+def _only_for_joined(options: Options) -> None:
+    """Nobody asked for an address, so it is any free one of this machine, and whoever comes that way needs a token."""
+    options.host, options.port = "127.0.0.1", 0
+    if load_here(options).config.auth_mode != "none":
+        options.token = options.token or os.environ.get("TOOLCRIB_TOKEN") or kept_token(token_path(os.environ)).value
+
+
+async def _until_idle(serving: Serving, stop: Stop) -> None:
+    """Wait for a signal, or until nobody was there for the configured time."""
+    joins, now = serving.joins, asyncio.get_running_loop().time
+    left, patience_s, quiet_since = asyncio.Event(), FIRST_CLIENT_S, now()
+    joins.on_empty = left.set
+    while not stop.is_set():
+        is_busy = bool(joins.doors or serving.server.connections)
+        if is_busy or left.is_set():
+            left.clear()
+            patience_s, quiet_since = serving.loaded.config.linger_s, now()
+        remaining_s = quiet_since + patience_s - now()
+        if not is_busy and remaining_s <= 0:
+            return
+        await _first_of(stop, left, LOOK_S if is_busy else min(LOOK_S, remaining_s))
+
+
+async def _first_of(stop: asyncio.Event, left: asyncio.Event, seconds: float) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in (stop, left)]
+    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()

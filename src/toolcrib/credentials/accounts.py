@@ -1,0 +1,486 @@
+"""The accounts that calls are made with: one flight per account renews its token, whoever else wants it waits.
+
+What must hold. A refresh token is spent by one process at a time, whoever shares the store, and only after it was read
+anew. What came of it is on disk before it is used. What fails for now costs nothing: the old token is used as long as
+it lives. A token of one issuer goes to its own server and a refresh token to its own issuer, nowhere else.
+"""
+
+import asyncio
+import hashlib
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.oauth import OAuthConfig
+from toolcrib.core.clocks import elapsed
+from toolcrib.core.errors import SignInNeeded, SourceUnavailable, StoreUnavailable, ToolcribError
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import FailureKind, SignInMode
+from toolcrib.core.network import Network
+from toolcrib.core.tasks import TaskScope
+from toolcrib.credentials.discovery import Discovered, DiscoveryStep, OutwardRequests, ServerDiscovery
+from toolcrib.credentials.issuer import Issuer, TokenWish, configured_client, is_transient, obtain
+from toolcrib.credentials.oauth import (
+    AuthorizationServer,
+    Challenge,
+    IssuerRefused,
+    OAuthClient,
+    TokenSet,
+    choose_scopes,
+    with_scopes,
+)
+from toolcrib.credentials.vault import Vault, VaultKey
+from toolcrib.stores.credentials import CredentialStore
+
+OWNER = "owner"
+"""Whose account it is where somebody on this machine signs in, or the holder of the owner's token."""
+LOCAL = frozenset({"local", "owner", ""})
+EARLY_SHARE, LATEST_SHARE, EARLY_S = 0.75, 0.5, 300.0
+"""A token is renewed after three quarters of its life or five minutes before its end, whichever comes first, but not in
+the first half of its life."""
+JITTER_SHARE = 0.05
+CLAIM_S = 60.0
+POLL_S = 0.05
+AFTER_OUTAGE_S = 3.0
+"""Whoever could not reach the store lets others save first what they have got meanwhile."""
+SAVING_S = 45.0
+RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
+STEP_UPS_MAX = 3
+SCOPES_MAX = 100
+PEOPLE = frozenset({SignInMode.SHARED, SignInMode.PER_USER})
+"""The modes in which a person signs in."""
+
+
+class Account(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of one account at one server."""
+
+    server: str
+    url: str
+    user: str
+    provider: AuthorizationServer
+    client: OAuthClient
+    tokens: TokenSet
+    obtained_at: float
+    """By the wall clock."""
+    signed_in_at: float
+    resource: str = ""
+    who: str = ""
+    """What the authorization server calls whoever signed in, if it says."""
+    error: str = ""
+    """Why it cannot be used any more, in the authorization server's own words."""
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the access token ends; ``None``: when it is refused."""
+        return None if self.tokens.life_s is None else self.obtained_at + self.tokens.life_s
+
+
+def account_name(server: str, url: str, user: str) -> str:
+    """Under which an account is kept: a server of the same name at another address is another one."""
+    place = hashlib.sha256(url.encode()).hexdigest()[:16]
+    return f"account:{server}:{place}:{user}"
+
+
+def user_of(mode: SignInMode, caller: str) -> str:
+    """Whose account a caller uses."""
+    return OWNER if mode is not SignInMode.PER_USER or caller in LOCAL else caller
+
+
+def mode_of(server: ServerConfig) -> SignInMode:
+    """How a server is signed in to; one with an Authorization header of its own is not."""
+    if server.oauth is not None:
+        return server.oauth.mode
+    has_own = any(name.lower() == "authorization" for name in server.headers)
+    return SignInMode.HEADER if has_own else SignInMode.SHARED
+
+
+@dataclass(slots=True)
+class AccountSurroundings:
+    """What all accounts of a Crib share."""
+
+    vault: Vault
+    env: Mapping[str, str]
+    emit: Emit
+    wall: Callable[[], float] = time.time
+    link_to: Callable[[str], str] = lambda server: ""  # noqa: ARG005
+    """Where a person signs in to a server, if there is a page; set by whoever serves one."""
+    tell_secrets: Callable[[str, tuple[str, ...]], None] = lambda server, secrets: None  # noqa: ARG005
+    """Has nobody repeat these."""
+    owner: str = field(default_factory=lambda: f"{os.getpid()}:{secrets.token_hex(8)}")
+    """What this process is called where it claims something."""
+
+    @property
+    def network(self) -> Network:
+        """The way out."""
+        return Network.of(self.env)
+
+
+class ServerAccount:
+    """One account at one server, as the links of that server use it."""
+
+    def __init__(self, server: ServerConfig, user: str, around: AccountSurroundings, tasks: TaskScope) -> None:
+        self.server, self.user, self.surroundings, self._tasks = server, user, around, tasks
+        self.mode = mode_of(server)
+        self.config = server.oauth or OAuthConfig()
+        self._url = server.url or ""
+        self.name = account_name(server.name, self._url, user)
+        self._line: bytes | None = None
+        self._ends = float("inf")
+        self.account: Account | None = None
+        """What is known of it; ``None``: nobody signed in."""
+        self.discovered: Discovered | None = None
+        self.steps: list[DiscoveryStep] = []
+        """How the last walk to who lets people in went."""
+        self.challenged: tuple[str, ...] = ()
+        """Scopes that the server wanted and the account lacks."""
+        self._flight: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._failures = 0
+
+    # What links ask, for every request
+
+    def usable(self) -> bytes | None:
+        """What a request carries right now, without waiting; ``None`` if that is not known or has ended."""
+        return self._line if elapsed() < self._ends else None
+
+    async def ready(self) -> bytes | None:
+        """The same after whatever it takes; ``None``: nobody is signed in, which the server may not mind."""
+        if self.usable() is None:
+            try:
+                await self._fly(None)
+            except SignInNeeded:
+                self._line = None
+        return self.usable()
+
+    async def after_refusal(self, used: bytes | None, challenge: Challenge | None) -> bytes:
+        """Another try after a server refused ``used``; raises ``SignInNeeded`` if there is nothing to try."""
+        if challenge is not None and challenge.scopes:
+            wanted = with_scopes(self.challenged, challenge.scopes)
+            self.challenged = wanted[:SCOPES_MAX]
+        line = self.usable()
+        is_stepping_up = challenge is not None and challenge.wants_more_scopes
+        if line is not None and line != used and not is_stepping_up:
+            return line
+        if is_stepping_up and self.mode in PEOPLE:
+            await self._look(challenge)
+            raise self.needed(f"it wants the scopes {' '.join(self.challenged)}", challenge)
+        await self._fly(used, challenge)
+        line = self.usable()
+        if line is None or line == used:
+            raise self.needed("it refuses the token that its own authorization server gave", challenge)
+        return line
+
+    async def _fly(self, used: bytes | None, challenge: Challenge | None = None) -> None:
+        """Renew, together with everybody else who wants that now; what one of them cancels goes on for the others."""
+        flight = self._flight
+        if flight is None or flight.done():
+            flight = self._flight = self._tasks.spawn(self._renew(used, challenge), f"sign-in-{self.server.name}")
+        await asyncio.wait([flight])
+        if flight.cancelled():
+            raise SourceUnavailable(f"Server {self.server.name!r} was stopped.")
+        if (error := flight.exception()) is not None:
+            raise error
+
+    # Renewing
+
+    async def _renew(self, used: bytes | None, challenge: Challenge | None) -> None:
+        if self.mode in PEOPLE:
+            await self._renew_account(used, challenge)
+        else:
+            await self._obtain(challenge)
+
+    async def _obtain(self, challenge: Challenge | None) -> None:
+        """A token that nobody has to sign in for; without having been refused, nothing is known of who gives it."""
+        if challenge is None and self.discovered is None:
+            return
+        found = self.discovered or await self._look(challenge)
+        out = self.outward()
+        issuer = Issuer(found.server, out, self.surroundings.wall)
+        tokens = await obtain(self.config, self.surroundings.env, issuer, self.wish(found), out)
+        now = self.surroundings.wall()
+        client = OAuthClient(self.config.client_id, is_configured=True)
+        self._adopt(Account(self.server.name, self._url, self.user, found.server, client, tokens, now, now))
+
+    async def _renew_account(self, used: bytes | None, challenge: Challenge | None) -> None:
+        """Take what another process got meanwhile, or spend the refresh token while nobody else can."""
+        limit = elapsed() + CLAIM_S
+        while True:
+            try:
+                if await self._take_over(used):
+                    return
+                if await self.surroundings.vault.store.claim(self.name, self.surroundings.owner, CLAIM_S):
+                    break
+            except StoreUnavailable:
+                if elapsed() > limit:
+                    raise
+                await asyncio.sleep(AFTER_OUTAGE_S)
+                continue
+            except SignInNeeded:
+                await self._look(challenge)
+                raise self.needed("", challenge) from None
+            if elapsed() > limit + CLAIM_S:
+                raise SourceUnavailable(f"Somebody else renews the token of {self.server.name!r}, and does not finish.")
+            await asyncio.sleep(POLL_S)
+        try:
+            if not await self._take_over(used):
+                await self._spend(challenge)
+        finally:
+            with suppress(ToolcribError):
+                await self.surroundings.vault.store.release(self.name, self.surroundings.owner)
+
+    async def _take_over(self, used: bytes | None) -> bool:
+        """Read what is kept; whether that is enough. Raises ``SignInNeeded`` if nothing can come of it."""
+        kept = await self.surroundings.vault.get(self.name, Account)
+        if kept is None or (kept.error and not kept.tokens.refresh_token):
+            self.account = kept
+            self._line = None
+            raise SignInNeeded("Nobody is signed in.")
+        is_other = self.account is None or kept.tokens.access_token != self.account.tokens.access_token
+        if is_other:
+            self._adopt(kept)
+        line = self.usable()
+        if line is not None and line != used and (is_other or used is not None):
+            return True
+        if not kept.tokens.refresh_token:
+            if used is None and line is not None:
+                return True
+            self._line = None
+            raise SignInNeeded("Its token has ended, and there is none to renew it with.")
+        return False
+
+    async def _spend(self, challenge: Challenge | None) -> None:
+        """Spend the refresh token; only for who has claimed the account."""
+        account = self.account
+        if account is None:  # the claim is ours, so it was read
+            raise self.needed("", challenge)
+        issuer = Issuer(account.provider, self.outward(), self.surroundings.wall)
+        wish = TokenWish(account.resource, account.tokens.scopes)
+        try:
+            tokens = await issuer.refresh(self.client_of(account), account.tokens.refresh_token, wish)
+        except SourceUnavailable as error:
+            await self._renewal_failed(account, error, challenge)
+            return
+        renewed = msgspec.structs.replace(account, tokens=tokens, obtained_at=self.surroundings.wall(), error="")
+        if not tokens.scopes:
+            kept = msgspec.structs.replace(tokens, scopes=account.tokens.scopes)
+            renewed = msgspec.structs.replace(renewed, tokens=kept)
+        self._hide(renewed)
+        await self._save(renewed)
+        self._adopt(renewed)
+
+    async def _renewal_failed(self, account: Account, error: SourceUnavailable, challenge: Challenge | None) -> None:
+        """What fails for now is tried again; what was refused for good means that somebody has to sign in."""
+        self._tell("account.renewal.failed", "warning", error=error.message)
+        if is_transient(error):
+            raise error
+        kept = await self.surroundings.vault.get(self.name, Account)
+        if kept is not None and kept.tokens.refresh_token != account.tokens.refresh_token:
+            self._adopt(kept)  # somebody else renewed it after all
+            return
+        spent = msgspec.structs.replace(account.tokens, refresh_token="", access_token="")
+        await self._save(msgspec.structs.replace(account, tokens=spent, error=error.message))
+        self._line = None
+        self.account = None
+        raise self.needed(error.message, challenge, account.provider.issuer)
+
+    async def _save(self, account: Account) -> None:
+        """Keep what was got, however long the store is away: it is the only copy."""
+        limit = elapsed() + SAVING_S
+        while True:
+            try:
+                return await self.surroundings.vault.put(self.name, account)
+            except StoreUnavailable:
+                if elapsed() > limit:
+                    raise
+                await asyncio.sleep(POLL_S)
+
+    def _adopt(self, account: Account) -> None:
+        """Use these tokens from now on."""
+        self.account = account
+        self._failures = 0
+        self._hide(account)
+        token = account.tokens.access_token
+        self._line = b"Bearer " + token.encode() if token else None
+        life_s, ends_at = account.tokens.life_s, account.ends_at
+        if life_s is None or ends_at is None:
+            self._ends = float("inf")
+            return
+        # A clock that was set back, or is another machine's, makes no token live longer than it was given for.
+        left_s = min(ends_at - self.surroundings.wall(), life_s)
+        self._ends = elapsed() + left_s
+        if account.tokens.refresh_token or self.mode not in PEOPLE:
+            self._renew_in(max(0.0, left_s - life_s + renewal_due_s(life_s)))
+
+    def _renew_in(self, wait_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._renew_soon)
+
+    def _renew_soon(self) -> None:
+        """In the background: nobody waits for it while the old token works."""
+        with suppress(RuntimeError):  # it was closed
+            self._tasks.spawn(self._renew_quietly(), f"renew-{self.server.name}")
+
+    async def _renew_quietly(self) -> None:
+        try:
+            await self._fly(self._line)
+        except SignInNeeded as error:
+            self._tell("account.ended", "warning", error=error.message)
+        except ToolcribError:
+            self._failures += 1
+            pause_s = min(RETRY_FIRST_S * 2**self._failures, RETRY_MAX_S)
+            self._renew_in(pause_s * random.uniform(0.8, 1.0))  # noqa: S311 - so that replicas do not all come at once
+
+    async def sign_in(self, account: Account) -> None:
+        """Keep what somebody signed in to, and use it from now on."""
+        self._hide(account)
+        await self._save(account)
+        self.challenged = ()
+        self._adopt(account)
+
+    # What it takes
+
+    async def _look(self, challenge: Challenge | None) -> Discovered:
+        """Find out who lets people in."""
+        walk = ServerDiscovery(self._url, self.outward(), self.config.issuer)
+        self.steps = walk.steps
+        self.discovered = found = await walk.find(challenge)
+        return found
+
+    async def discover(self, challenge: Challenge | None = None) -> Discovered:
+        """Who lets people in to this server, as it is now."""
+        if challenge is not None:
+            self.challenged = with_scopes(self.challenged, challenge.scopes)[:SCOPES_MAX]
+        return await self._look(challenge)
+
+    def outward(self) -> OutwardRequests:
+        """The way to whoever the server names."""
+        return OutwardRequests(self._url, self.surroundings.network, self.config.issuer)
+
+    def wish(self, found: Discovered) -> TokenWish:
+        """What a token is asked for: what is configured, else what the server says; with what it was refused for."""
+        said = self.config.resource
+        resource = said if isinstance(said, str) and said else "" if said is False else found.resource
+        offered = found.server.scopes_supported if self.mode in PEOPLE else ()
+        chosen = choose_scopes(self.config.scopes, self.challenged, found.scopes, offered)
+        had = self.account.tokens.scopes if self.account is not None else ()
+        return TokenWish(resource, with_scopes(had, with_scopes(chosen, self.challenged)), self.config.audience)
+
+    def client_of(self, account: Account) -> OAuthClient:
+        """The client an account was made with; what a person configured is read anew, and is for its own issuer."""
+        if not account.client.is_configured:
+            return account.client
+        found = configured_client(self.config, self.surroundings.env, account.client.redirect_uri)
+        return account.client if found is None else found
+
+    def needed(self, why: str, challenge: Challenge | None = None, issuer: str = "") -> SignInNeeded:
+        """What a caller is told who came too early: why, where to sign in, and what was said."""
+        name, found = self.server.name, self.discovered
+        issuer = issuer or (found.server.issuer if found is not None else "")
+        kept = self.account.error if self.account is not None else ""
+        said = why or kept or (challenge.description if challenge is not None else "")
+        at = f" at {issuer}" if issuer else ""
+        because = f": {said.rstrip('.')}" if said else ""
+        link = self.surroundings.link_to(name)
+        if self.mode not in PEOPLE:
+            hint = f"Look at [servers.{name}.oauth], or run `toolcrib doctor`."
+        else:
+            hint = f"Open {link} or run `toolcrib login {name}`." if link else f"Run `toolcrib login {name}`."
+        cause = f"somebody has to sign in{at}{because}"
+        details = {"server": name, "sign_in": True, "failure": FailureKind.SIGN_IN, "cause": cause, "final": True}
+        details |= {"issuer": issuer, "said": said, "link": link}
+        scopes = {"scopes": list(self.challenged)} if self.challenged else {}
+        return SignInNeeded(
+            f"Server {name!r} needs somebody to sign in{at}{because}.", hint=hint, details=details | scopes
+        )
+
+    def _hide(self, account: Account) -> None:
+        tokens, client = account.tokens, account.client
+        known = (tokens.access_token, tokens.refresh_token, tokens.id_token, client.client_secret)
+        self.surroundings.tell_secrets(self.server.name, tuple(filter(None, known)))
+
+    def _tell(self, name: str, level: str, **fields: object) -> None:
+        self.surroundings.emit(Event(name, level, {"server": self.server.name, "user": self.user, **fields}))
+
+    def close(self) -> "asyncio.Task[None] | None":
+        """Renew no more, but for what is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        return self._flight if self._flight is not None and not self._flight.done() else None
+
+
+def renewal_due_s(life_s: float) -> float:
+    """How long after it was given a token is renewed."""
+    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
+    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
+
+
+class Accounts:
+    """Every account that servers of a Crib are used with."""
+
+    def __init__(self, around: AccountSurroundings) -> None:
+        self.around = around
+        self._tasks = TaskScope(self._failed)
+        self._known: dict[str, ServerAccount] = {}
+
+    def of(self, server: ServerConfig, caller: str = "") -> ServerAccount | None:
+        """The account a caller uses at a server; ``None`` where nobody signs in. Its address has no references left."""
+        mode = mode_of(server)
+        if server.url is None or mode is SignInMode.HEADER:
+            return None
+        user = user_of(mode, caller)
+        name = account_name(server.name, server.url, user)
+        found = self._known.get(name)
+        if found is None or found.server.oauth != server.oauth:
+            if found is not None:
+                found.close()
+            found = self._known[name] = ServerAccount(server, user, self.around, self._tasks)
+        return found
+
+    async def kept(self) -> list[Account]:
+        """Every account that somebody signed in to."""
+        return [account for _, account in await self.around.vault.entries("account:", Account)]
+
+    async def sign_out(self, account: Account) -> str:
+        """Forget an account here, then have its tokens end; what the authorization server said, if it refused that."""
+        name = account_name(account.server, account.url, account.user)
+        await self.around.vault.remove(name)
+        known = self._known.pop(name, None)
+        if known is not None:
+            known.close()
+        out = OutwardRequests(account.url, self.around.network, account.provider.issuer)
+        issuer = Issuer(account.provider, out, self.around.wall)
+        if not account.provider.revocation_endpoint:
+            return "it has no way to end tokens early"
+        client = known.client_of(account) if known is not None else account.client
+        try:
+            for token in filter(None, (account.tokens.refresh_token, account.tokens.access_token)):
+                await issuer.revoke(client, token)
+        except (SourceUnavailable, IssuerRefused) as error:
+            return error.message
+        return ""
+
+    async def close(self) -> None:
+        """Renew no more; what is under way is finished first, for it may be the only copy of a token."""
+        flights = [flight for account in self._known.values() if (flight := account.close()) is not None]
+        if flights:
+            await asyncio.wait(flights, timeout=SAVING_S)
+        await self._tasks.close()
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        if not isinstance(error, ToolcribError):
+            self.around.emit(Event("account.task.failed", "error", {"task": name, "error": type(error).__name__}))
+
+
+def open_accounts(
+    store: CredentialStore, env: Mapping[str, str], emit: Emit, tell_secrets: Callable[[str, tuple[str, ...]], None]
+) -> Accounts:
+    """The accounts that are kept in a store."""
+    return Accounts(AccountSurroundings(Vault(store, VaultKey(env)), env, emit, tell_secrets=tell_secrets))
