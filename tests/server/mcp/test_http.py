@@ -257,8 +257,9 @@ async def test_sessions_are_kept_apart():
         await client.post({"method": "notifications/cancelled", "params": {"requestId": 1}}, **client.session)
         slow.calling.release()
 
-        answers = [await (await task).json() for task in tasks]
-        assert [answer.get("error", {}).get("code") for answer in answers] == [None, REQUEST_CANCELLED]
+        finished, cancelled = [await task for task in tasks]
+        assert "result" in await finished.json()
+        assert (await cancelled.event())["error"]["code"] == REQUEST_CANCELLED
 
 
 async def test_the_standing_stream_tells_of_changed_tools():
@@ -328,7 +329,7 @@ async def test_a_request_id_in_use_is_refused():
         await client.post({"method": "notifications/cancelled", "params": {"requestId": 1}}, **client.session)
 
         assert (second.status, (await second.json())["error"]["code"]) == (400, -32600)
-        assert (await (await running).json())["error"]["code"] == REQUEST_CANCELLED
+        assert (await (await running).event())["error"]["code"] == REQUEST_CANCELLED
 
 
 async def test_a_client_that_stops_reading_does_not_fill_the_memory():
@@ -401,7 +402,7 @@ async def test_a_cancelled_request_ends_without_a_result():
         answer = await running
 
         cancelled = {"jsonrpc": "2.0", "id": 1, "error": {"code": REQUEST_CANCELLED, "message": "Request cancelled"}}
-        assert (told.status, answer.status, await answer.json()) == (202, 200, cancelled)
+        assert (told.status, answer.status, await answer.event()) == (202, 200, cancelled)
         assert [fields["code"] for fields in client.made.told("call.finished")] == ["TOOL_CANCELLED"]
 
 
@@ -739,7 +740,7 @@ async def test_closing_the_door_ends_what_still_runs():
 
         await client.door.close()
 
-        assert (await (await running).json())["error"]["code"] == REQUEST_CANCELLED
+        assert (await (await running).event())["error"]["code"] == REQUEST_CANCELLED
         assert await stream.event() is None
 
 

@@ -110,9 +110,14 @@ class HttpReply(ClientChannel):
             self.task.cancel()
 
     def abandon(self) -> None:
-        """The call was cancelled: nobody waits for an answer, but a request over HTTP ends with one."""
+        """The call was cancelled: nobody waits for an answer, but a request over HTTP ends with one.
+
+        As an event where the client takes those: the official Python client may have left by then, and ends with a
+        traceback over a body that comes so late, but not over an event.
+        """
         if self.parked is not None:
             self.parked.abandon()
+        self._stream()
         request_id = None if self.message is None or self.message.id is UNSET else self.message.id
         self.finish(encode_error(request_id, RpcError(REQUEST_CANCELLED, "Request cancelled")), 200)
 
