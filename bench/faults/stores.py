@@ -38,7 +38,7 @@ from toolcrib.stores.lockfile import FileLedger, LockFile, write_config
 from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.stores.results import ResultStore
-from toolcrib.stores.run_files import OwnRunFile, RunFiles
+from toolcrib.stores.run_files import OwnRunFile, RunFiles, RunOffer
 from toolcrib.stores.worklist import SqliteWorkList
 from toolcrib.workspace.root import WorkspaceRoot
 
@@ -418,7 +418,7 @@ class Running(_Store):
         self._written: dict[str, OwnRunFile] = {}
 
     async def put(self, key: str, value: str) -> None:
-        written = self._files.write(f"http://127.0.0.1/{key}/{value}", self.home / "toolcrib.toml", "1")
+        written = self._files.write(RunOffer(f"http://127.0.0.1/{key}/{value}", self.home / "toolcrib.toml", "1"))
         if key in self._written:
             self._written[key].remove()
         self._written[key] = written

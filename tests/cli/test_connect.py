@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from tests.fleet.running import until
 
 from toolcrib.cli.commands.connect import Mask
+from toolcrib.stores.run_files import RunFiles
 
 SECRET = "sk-0123456789abcdef"
 WRITTEN = """\
@@ -68,7 +70,7 @@ def test_a_client_is_told_which_configuration_is_meant(toolcrib, cursor):
 
 def test_the_entry_starts_toolcrib(toolcrib, cursor):
     """What is written is a command that speaks MCP."""
-    toolcrib.write(toolcrib.tiny())
+    toolcrib.write('[serve]\nlinger = "0s"', toolcrib.tiny())
     toolcrib.run("connect", "claude-desktop")
     path = toolcrib.home / ".config" / "Claude" / "claude_desktop_config.json"
     entry = json.loads(path.read_text())["mcpServers"]["toolcrib"]
@@ -79,6 +81,7 @@ def test_the_entry_starts_toolcrib(toolcrib, cursor):
     result = toolcrib.run(*entry["args"][2:], stdin=asked + "\n")
 
     assert json.loads(result.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "toolcrib"
+    until(lambda: not RunFiles(toolcrib.variables()).read(), deadline_s=150, what="the end of what was started")
 
 
 def test_http_writes_the_address_and_a_reference_where_a_token_is_needed(toolcrib):

@@ -257,4 +257,4 @@ def test_a_server_that_wants_a_credential_is_not_merely_unreachable(toolcrib):
         refusing.shutdown()
 
     assert result.returncode == 3
-    assert "HTTP 401" in result.stderr
+    assert "toolcrib login closed" in result.stderr

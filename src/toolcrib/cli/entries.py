@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolcrib.catalog.standing import failure_on
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.failures import OK, exit_code
+from toolcrib.cli.failures import AUTH, OK, UNREACHABLE
 from toolcrib.cli.opening import discover
-from toolcrib.core.kinds import DiscoveryStatus, ServerState, StepKind
+from toolcrib.config.lock import Record
+from toolcrib.core.kinds import DiscoveryStatus, FailureKind, ServerState, StepKind
 from toolcrib.core.view import Standing
 from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import ServerView, server_views
@@ -76,8 +78,14 @@ async def ask_and_show(crib: Crib, console: Console, names: list[str], *, as_jso
         console.print_json(views)
     else:
         print_servers(console, views)
-    failed = [name for name in names if crib.shelves[name].record.status is DiscoveryStatus.FAILED]
-    return exit_code("TOOL_UNAVAILABLE", crib.shelves[failed[0]].source.status().details) if failed else OK
+    return next((code for name in names if (code := asking_code(crib.shelves[name].record)) != OK), OK)
+
+
+def asking_code(record: Record) -> int:
+    """The exit code of how asking a server ended; one that wants to know who asks is not merely unreachable."""
+    if record.status is not DiscoveryStatus.FAILED:
+        return OK
+    return AUTH if failure_on(record).kind in (FailureKind.SIGN_IN, FailureKind.CREDENTIAL) else UNREACHABLE
 
 
 @contextmanager

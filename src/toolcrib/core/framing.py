@@ -5,9 +5,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from msgspec import Raw
-
-Bytes = bytes | Raw
 LINE_LIMIT = 16 * 1024 * 1024
 HEAD_BYTES = 256
 PIECES_MAX = 4096
@@ -146,11 +143,11 @@ def is_dense(data: bytes) -> bool:
     return len(data) * _marks_in(sample) > MARKS_MAX * len(sample)
 
 
-def may_have(data: Bytes, mark: bytes, count: int) -> bool:
+def may_have(data: memoryview, mark: bytes, count: int) -> bool:
     """Whether more than about so many of a byte are in it, by a few samples nobody can foresee; for who can still
     refuse what has more."""
     step = 8 * secrets.choice(_STEPS) + 1
-    sample = bytes(memoryview(data)[secrets.randbelow(step) :: step])
+    sample = bytes(data[secrets.randbelow(step) :: step])
     return len(data) * sample.count(mark) > count * len(sample)
 
 

@@ -84,7 +84,7 @@ def translate_read(raw: bytes | Raw, to: Translate) -> bytes | None:
 
 def _refuse_too_many(raw: bytes | Raw) -> None:
     """Counted only where samples that nobody can foresee say that there may be so many."""
-    if len(raw) <= LINKS_MAX * _SMALLEST or not framing.may_have(raw, b"{", LINKS_MAX // 2):
+    if len(raw) <= LINKS_MAX * _SMALLEST or not framing.may_have(memoryview(raw), b"{", LINKS_MAX // 2):
         return
     if bytes(raw).count(b'"uri"') > LINKS_MAX:
         raise _too_many()

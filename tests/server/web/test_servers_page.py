@@ -23,7 +23,8 @@ def test_the_table_shows_every_server_and_its_state(tiny):
         assert ">ready<" in page
         assert ">failed<" in page
         assert ">off<" in page
-        assert "Try again" in page
+        assert 'href="/servers/broken">See why</a>' in page
+        assert 'action="/servers/resting/enable"' in page
 
 
 def test_the_filter_looks_at_names_commands_and_states(tiny):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.entries import STATE_STYLES, ask_and_show, say_errors
-from toolcrib.cli.failures import OK, UsageError, exit_code
+from toolcrib.cli.entries import STATE_STYLES, ask_and_show, asking_code, say_errors
+from toolcrib.cli.failures import OK, UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import discover, ledger_here, load_here, open_here
 from toolcrib.cli.running import run_once
@@ -194,7 +194,6 @@ async def run_logs(options: Options, console: Console) -> int:
     """Start the server, let it list its tools, and show its own words."""
     async with open_here(options, console) as crib:
         record = (await discover(crib, console, [options.name]))[options.name]
-        details = crib.shelves[options.name].source.status().details
         lines = log_lines(crib, options.name, options.lines)
     if options.json:
         console.print_json(ServerLog(options.name, lines))
@@ -204,5 +203,4 @@ async def run_logs(options: Options, console: Console) -> int:
         console.say(f"Server {options.name!r} wrote nothing to stderr.", "dim")
     if record.status is DiscoveryStatus.FAILED:
         console.say(f"toolcrib: {record.error}")
-        return exit_code("TOOL_UNAVAILABLE", details)
-    return OK
+    return asking_code(record)

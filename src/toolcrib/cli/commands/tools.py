@@ -11,12 +11,12 @@ from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.catalog.standing import is_unasked
 from toolcrib.cli.console import Column, Console, one_line, print_table
 from toolcrib.cli.content import example_call, parameter_rows, type_name
-from toolcrib.cli.entries import next_words, say_errors
-from toolcrib.cli.failures import NOT_FOUND, OK, UNREACHABLE, UsageError, unknown_server
+from toolcrib.cli.entries import asking_code, next_words, say_errors
+from toolcrib.cli.failures import NOT_FOUND, OK, UsageError, unknown_server
 from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover, discover_unasked, make_known, open_here, open_window
 from toolcrib.core.access import LOCAL_USER, Decision, decide, decided_by
-from toolcrib.core.kinds import DiscoveryStatus, ServerState
+from toolcrib.core.kinds import ServerState
 from toolcrib.core.offers import OfferKind, Tool, about_tool
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.window import ProfileView
@@ -73,7 +73,7 @@ async def run_ls(options: Options, console: Console) -> int:
             _show(console, routes)
             _say_more(console, window, options)
         _show_absent(crib, console, options.server)
-        return UNREACHABLE if _is_unreachable(crib, options.server) else OK
+        return _code_of(crib, options.server)
 
 
 def _of_kind(window: ProfileView, options: Options) -> list[Route]:
@@ -151,10 +151,10 @@ def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
         console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
 
 
-def _is_unreachable(crib: Crib, server: str | None) -> bool:
-    """Whether the one server that was asked for has nothing to show."""
+def _code_of(crib: Crib, server: str | None) -> int:
+    """The exit code: whether the one server that was asked for has something to show."""
     shelf = crib.shelves.get(server or "")
-    return shelf is not None and shelf.record.status is DiscoveryStatus.FAILED and not shelf.is_known
+    return OK if shelf is None or shelf.is_known else asking_code(shelf.record)
 
 
 @command(
