@@ -99,7 +99,7 @@ async def test_a_batch_ends_when_its_last_request_was_called_off():
         sending = asyncio.ensure_future(send(client, called(1), called(2, "srv__work")))
         await begun.wait()
         await client.post({"method": "notifications/cancelled", "params": {"requestId": 2}}, **client.session)
-        first, second = await (await sending).json()
+        first, second = [event async for event in events_of(await sending)]
 
         assert (texts([first]), second["id"], second["error"]["code"]) == ({1: "2"}, 2, REQUEST_CANCELLED)
 

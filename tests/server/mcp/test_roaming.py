@@ -204,7 +204,7 @@ async def test_a_cancellation_reaches_the_replica_that_works():
         taken = await move(a.client, b).post(cancelled, **a.client.session)
         answer = await asyncio.wait_for(asking, 150)
 
-        assert (taken.status, (await answer.json())["error"]["code"]) == (202, REQUEST_CANCELLED)
+        assert (taken.status, (await answer.event())["error"]["code"]) == (202, REQUEST_CANCELLED)
 
 
 async def test_changes_are_told_on_the_stream_wherever_it_is():

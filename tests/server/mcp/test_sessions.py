@@ -9,7 +9,7 @@ from toolcrib.core.errors import CallCancelled
 from toolcrib.server.mcp import sessions
 from toolcrib.server.mcp.http import always
 from toolcrib.server.mcp.news import BACKLOG_MAX, StandingStream
-from toolcrib.server.mcp.replies import HttpReply
+from toolcrib.server.mcp.replies import HttpReply, PlainReply
 from toolcrib.server.mcp.sessions import IDLE_S, McpSession, McpSessions
 from toolcrib.testing import ManualClock
 from toolcrib.wire.http import PING, encode_event
@@ -142,12 +142,11 @@ class Exchange:
 CANCELLED = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32800,"message":"Request cancelled"}}'
 
 
-@pytest.mark.parametrize(("streaming", "said"), [(False, [200]), (True, [encode_event(CANCELLED), "end"])])
-async def test_a_request_that_is_called_off_before_its_work_begins_is_answered(streaming, said):
-    """Once, however often it is called off."""
+@pytest.mark.parametrize(("kind", "said"), [(PlainReply, [200]), (HttpReply, [encode_event(CANCELLED), "end"])])
+async def test_a_request_that_is_called_off_before_its_work_begins_is_answered(kind, said):
+    """Once, however often it is called off; as an event, unless the client takes JSON only."""
     exchange = Exchange()
-    exchange.streaming = streaming
-    reply = HttpReply({}, False, False, None, exchange, None, LOCAL_USER)
+    reply = kind({}, False, False, None, exchange, None, LOCAL_USER)
     reply.task = asyncio.create_task(asyncio.Event().wait())
 
     reply.cancel()
