@@ -389,3 +389,17 @@ def test_a_word_is_found_among_values_that_are_none():
 def test_of_two_words_that_differ_in_case_only_neither_is_chosen():
     """And nothing else takes their place."""
     assert repaired({"n": "1", "color": "RED"}, with_words("Red", "red", None)) is None
+
+
+@pytest.mark.parametrize(("levels", "is_repaired"), [(19, True), (20, False)])
+def test_lists_in_lists_are_put_right_down_to_some_depth(levels, is_repaired):
+    """What lies deeper is left to the model."""
+    nested = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/nested"}}]}
+    schema = {"type": "object", "properties": {"given": {"$ref": "#/$defs/nested"}}, "$defs": {"nested": nested}}
+    given, meant = "5", 5
+    for _ in range(levels):
+        given, meant = [given], [meant]
+
+    found = repaired({"given": given}, schema)
+
+    assert (found is not None and found[0] == {"given": meant}) is is_repaired

@@ -199,6 +199,18 @@ async def test_an_error_that_says_too_much_is_kept_as_well(error):
     assert error.details[META]["handle"] == "r_1"
 
 
+async def test_an_error_that_says_just_so_much_is_passed_on():
+    """One character more, and it is kept."""
+    fits, more = ToolFailed("x" * LIMIT), ToolFailed("x" * (LIMIT + 1))
+    shelf = Shelf()
+
+    for error in (fits, more):
+        with pytest.raises(ToolFailed):
+            await layered(error, shelf)(call())
+
+    assert (fits.message, len(shelf.kept), META in more.details) == ("x" * LIMIT, 1, True)
+
+
 async def test_of_an_error_a_quarter_of_a_small_limit_is_shown():
     """The rest of it is for the hint and the handle."""
     error = ToolFailed("x" * 5000)

@@ -332,6 +332,8 @@ async def test_what_the_page_looks_at_is_written_down_and_counts_as_no_call(outc
     with contextlib.suppress(PermissionDenied):
         await watched.around(source)(visit)
 
-    assert [(entry.event, entry.outcome, entry.caller) for entry in watched.log.noted] == [("visit", code, "me")]
+    [entry] = watched.log.noted
+    assert (entry.event, entry.outcome, entry.caller) == ("visit", code, "me")
+    assert (entry.trace_id, entry.details["arguments"]) == ("fresh", {"path": "string 1"})
     assert (watched.metrics.totals()["executed"], watched.metrics.in_flight, watched.live.begun) == (0, 0, 0)
     assert watched.events == []

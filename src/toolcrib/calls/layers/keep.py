@@ -84,7 +84,7 @@ def as_tool_result(read: Result) -> Result:
 
 
 def _block(part: dict[str, Any]) -> dict[str, Any]:
-    kind, text, blob = str(part.get("mimeType") or ""), part.get("text"), part.get("blob")
+    kind, text, blob = str(part.get("mimeType")), part.get("text"), part.get("blob")
     if isinstance(text, str):
         return {"type": "text", "text": text}
     if isinstance(blob, str) and kind.startswith("image/"):
