@@ -1,16 +1,21 @@
 """A toolcrib as one finds it after a busy morning: servers of every state, calls, a question, entries in the audit."""
 
+import base64
+import hashlib
 import json
 import re
 import shlex
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlencode
 
 from tests.browser.shop.faces import FACES, MORE, TURNED, TURNED_PROMPT
 from tests.cli.program import Program, Serving
+from tests.fleet.oauth import OAuthProvider, oauth_provider
 from tests.fleet.running import until
 from tests.server.web.site import Visitor, sign_in
 from tests.server.web.workbench import Agent
@@ -25,6 +30,9 @@ REST = """
 url = "https://docs.example/mcp"
 description = "The public documentation"
 enabled = false
+
+[serve]
+oauth = "builtin"
 
 [calls]
 timeout = 600
@@ -80,6 +88,25 @@ class Demo:
         """A link that signs the owner in, once."""
         return sign_in_link(self.program, self.url)
 
+    def consent(self) -> str:
+        """Where a client that nobody knows yet sends the owner."""
+        back = "http://127.0.0.1:33418/callback"
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(b"v" * 43).digest()).rstrip(b"=").decode()
+        asked = {
+            "response_type": "code",
+            "client_id": self._register(back),
+            "redirect_uri": back,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        return f"/oauth/authorize?{urlencode(asked)}"
+
+    def _register(self, back: str) -> str:
+        body = json.dumps({"client_name": "Cursor", "redirect_uris": [back]}).encode()
+        asked = urllib.request.Request(f"{self.url}/oauth/register", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(asked) as answer:
+            return json.load(answer)["client_id"]
+
     def agent(self, who: str, tool: str, **arguments: object) -> Agent:
         self.agents.append(Agent(self.serving.port, self.tokens[who], tool, arguments).start())
         return self.agents[-1]
@@ -117,7 +144,7 @@ def server_table(program: Program, name: str, about: str) -> str:
     return f'[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\ndescription = "{about}"'
 
 
-def furnish(program: Program) -> None:
+def furnish(program: Program, provider: OAuthProvider) -> None:
     """Write the configuration, and let one server turn after its tools were accepted."""
     program.project.mkdir(parents=True)
     program.env["PYTHONPATH"] = str(SHOP)
@@ -128,6 +155,7 @@ def furnish(program: Program) -> None:
         server_table(program, "weather", "Forecasts"),
         f"[servers.database]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(['-c', BROKEN])}\n"
         'description = "Orders and customers"\nenv = { DATABASE_URL = "postgres://shop:hunter2@localhost/shop" }',
+        f'[servers.tracker]\nurl = "{provider.url}"\ndescription = "Bugs, and who works on them"',
     ]
     head = 'native = ["demo_tools"]\n\n[connect]\nattempts = 1'
     program.config.write_text("\n\n".join([head, *tables, REST]))
@@ -148,7 +176,7 @@ def write_other_programs(home: Path) -> None:
 
 def work(demo: Demo) -> None:
     """A morning's calls; one still runs and one waits for an answer at the end."""
-    for name in ("github", "files", "calendar", "weather", "database"):
+    for name in ("github", "files", "calendar", "weather", "database", "tracker"):
         demo.owner.post(f"/servers/{name}/refresh")
     for turn, (tool, arguments) in enumerate(CALLS * 2):
         demo.agent("claude-code" if turn % 3 else "cursor", tool, **arguments).result()
@@ -170,10 +198,15 @@ def settle(demo: Demo) -> None:
 
 @contextmanager
 def open_demo(home: Path) -> Iterator[Demo]:
-    program = Program(home / "shop")
-    program.home.mkdir()
-    furnish(program)
-    write_other_programs(program.home)
+    with oauth_provider() as provider:
+        program = Program(home / "shop")
+        program.home.mkdir()
+        furnish(program, provider)
+        write_other_programs(program.home)
+        yield from serve_demo(program)
+
+
+def serve_demo(program: Program) -> Iterator[Demo]:
     tokens = {
         name: program.json("tokens", "create", name, *shlex.split(how))["token"]
         for name, how in {

@@ -25,6 +25,7 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
         "/servers/{name}": [
             Look("server", "/servers/github", "button:has-text('Test')"),
             Look("server-broken", "/servers/database", "button:has-text('Try again')"),
+            Look("server-sign-in", "/servers/tracker", "main a:has-text('Sign in')"),
         ],
         "/servers/add": [
             Look("server-add", "/servers/add", "button:has-text('Add and test')"),
@@ -38,6 +39,11 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
             Look("connect", "/connect", "main a:has-text('Cursor')"),
             Look("connect-vscode", "/connect?client=vscode&token=yes", "main a:has-text('Cursor')"),
         ],
+        "/oauth/start/{name}": [Look("sign-in-at", "/oauth/start/tracker", "main button:has-text('Sign in')")],
+        "/oauth/callback": [
+            Look("sign-in-failed", "/oauth/callback?code=1&state=unknown", "main a:has-text('Servers')")
+        ],
+        "/oauth/authorize": [Look("consent", demo.consent(), "button:has-text('Let it in')")],
         "/settings": [Look("settings", "/settings", "main a:has-text('Tokens')")],
         "/settings/policies": [Look("policies", "/settings/policies", "main form button[type=submit]")],
         "/settings/about": [Look("about", "/settings/about", "main a:has-text('Tokens')")],
@@ -93,6 +99,7 @@ def document(demo: Demo) -> str:
 NO_PAGES = {
     "/static/{version}/{path...}": "files",
     "/favicon.ico": "a picture",
+    "/.well-known/toolcrib-client.json": "for authorization servers",
     "/palette.json": "for the palette",
     "/calls/stream": "news",
     "/approvals/stream": "news",

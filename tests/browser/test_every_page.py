@@ -19,7 +19,8 @@ from toolcrib.testing import memory_crib
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-EXPECTED = {"not-found": ["console error: Failed to load resource", "404: "]}
+REFUSED = "console error: Failed to load resource"
+EXPECTED = {"not-found": [REFUSED, "404: "], "sign-in-failed": [REFUSED, "400: "]}
 CLIPPED = "[...document.querySelectorAll('.card.flush')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOLLOW = """target => {

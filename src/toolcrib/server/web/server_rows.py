@@ -97,7 +97,8 @@ class ServerRow(ServerView):
         """What does the next step, if the page can: one button, or one link."""
         if self.next is None:
             return None
-        to, label, icon, is_form = STEPS[self.next.kind]
+        waits_for_its_turn = self.next.kind is StepKind.WAIT and not self.state.is_underway
+        to, label, icon, is_form = STEPS[StepKind.RETRY if waits_for_its_turn else self.next.kind]
         if self.next.kind is StepKind.ACCEPT and self.state is not ServerState.HELD:
             return StepButton("/approvals#held", "Review", "shield", is_form=False)
         if self.next.kind is StepKind.SIGN_IN:
