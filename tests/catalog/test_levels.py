@@ -207,6 +207,17 @@ def test_a_programs_own_source_states_the_level_of_a_tool_whatever_its_name_sugg
     )
 
 
+@pytest.mark.parametrize("stated", [WRITE, ADMIN, SYSTEM])
+def test_the_program_is_named_where_its_word_counts_although_the_name_suggests_the_same(stated):
+    own = ServerConfig("files", command="x", is_own=True)
+    name = {WRITE: "delete_file", ADMIN: "drop_table", SYSTEM: "run_command"}[stated]
+
+    assert (
+        level_of(f"files__{name}", Tool(name, security_level=stated), own, PLAIN).reason
+        == "stated by the program's own source"
+    )
+
+
 @pytest.mark.parametrize("offer", [Resource("file:///notes/a.md"), Prompt("delete_everything")])
 def test_what_is_no_tool_only_reads_whatever_its_name_says(offer):
     assert level_of(f"files__{offer.name}", offer, FILES, PLAIN) == Leveled(READ_ONLY, f"a {offer.kind} only reads")

@@ -428,7 +428,7 @@ def test_that_a_server_asks_is_known_to_all_who_run_the_same_one(ours, theirs, i
 
 def test_an_app_is_shown_with_what_it_may_reach_and_with_nothing_where_it_says_nothing():
     reach = {"ui": {"csp": {}}}
-    shown = app_definition([{"text": "<p>a", "_meta": reach}, {"text": "b"}])
+    shown = app_definition([{"text": "<p>a", "_meta": reach}, "no part", {"text": "b"}])
 
     assert (shown["meta"], shown["text"]) == ([reach], ["<p>a", "b"])
 

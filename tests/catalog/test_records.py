@@ -314,10 +314,11 @@ def test_what_another_process_accepted_is_taken_over(barred, stored, is_changed,
 
 @pytest.mark.parametrize(("entry", "kept"), [(OTHER, OTHER), ("", LISTED)], ids=["listed elsewhere", "not listed"])
 async def test_a_server_is_accepted_as_it_is_listed_now_or_was_before(entry, kept):
-    shelf, records = shelf_of(entry, accepted=LISTED), MemoryRecords()
+    shelf, records = shelf_of(entry, accepted=LISTED, barred=MOVED), MemoryRecords()
 
     await Quarantine("first", events.drop).accept(shelf, ["read"], records)
 
+    assert shelf.barred is None
     assert (shelf.record.entry, shelf.stored.entry, (await records.read())["files"].entry) == (kept, kept, kept)
 
 

@@ -203,8 +203,8 @@ class RateWindows:
         return window
 
     def room_in_s(self, now: float) -> float:
-        """How long until a place is free for another key."""
-        return next(iter(self._windows.values())).idle_in_s(now) if self._windows else 0.0
+        """How long until a place is free for another key; some are taken."""
+        return next(iter(self._windows.values())).idle_in_s(now)
 
     def _drop_idle(self, now: float) -> None:
         while self._windows and self.room_in_s(now) == 0:
