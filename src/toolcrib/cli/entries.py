@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolcrib.catalog.standing import failure_on
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK, exit_code
 from toolcrib.cli.opening import discover
@@ -14,6 +15,8 @@ from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import ServerView, server_views
 from toolcrib.stores.files import writing
 
+NARROW = 60
+"""Columns a terminal needs for the whole table."""
 STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     ServerState.OK: ("green",),
     ServerState.STALE: ("yellow",),
@@ -45,17 +48,20 @@ def what_to_do(view: Standing) -> str:
 
 
 def print_servers(console: Console, views: Sequence[ServerView]) -> None:
-    """The one table: server, tools, approximate tokens, state, what to do."""
-    columns = (
+    """The one table: server, tools, approximate tokens where there is room, state, what to do."""
+    columns = [
         Column("SERVER", styles=("bold",)),
         Column("TOOLS", right=True),
         Column("~TOKENS", right=True),
         Column("STATE", coloured=STATE_STYLES),
         Column("WHAT TO DO", flexible=True),
-    )
-    rows = [(view.name, str(view.tools), f"{view.tokens:,}", str(view.state), what_to_do(view)) for view in views]
+    ]
+    rows = [[view.name, str(view.tools), f"{view.tokens:,}", str(view.state), what_to_do(view)] for view in views]
     if len(views) > 1:
-        rows.append(("total", str(sum(v.tools for v in views)), f"{sum(v.tokens for v in views):,}", "", ""))
+        rows.append(["total", str(sum(v.tools for v in views)), f"{sum(v.tokens for v in views):,}", "", ""])
+    if console.width < NARROW:
+        for row in (columns, *rows):
+            del row[2]
     print_table(console, columns, rows)
     say_errors(console, views)
 
@@ -77,7 +83,10 @@ async def ask_and_show(crib: Crib, console: Console, names: list[str], *, as_jso
     else:
         print_servers(console, views)
     failed = [name for name in names if crib.shelves[name].record.status is DiscoveryStatus.FAILED]
-    return exit_code("TOOL_UNAVAILABLE", crib.shelves[failed[0]].source.status().details) if failed else OK
+    if not failed:
+        return OK
+    shelf = crib.shelves[failed[0]]
+    return exit_code("TOOL_UNAVAILABLE", shelf.source.status().details or {"cause": failure_on(shelf.record).cause})
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from toolcrib.core.kinds import ServerState
 from toolcrib.schema.text import printable
 from toolcrib.server.remote import ByRunFile, Remote, run_here
 from toolcrib.server.rest.about import ROOT
-from toolcrib.server.rest.state import PROCESS_PATH, ConnectedClient, ProcessView
+from toolcrib.server.rest.state import PROCESS_PATH, PresentClient, ProcessView
 from toolcrib.server.serve import AMONG_OTHERS_S
 from toolcrib.stores.paths import Environment
 from toolcrib.stores.run_files import RunFile, RunFiles, log_path, process_began, this_system
@@ -133,7 +133,7 @@ def _facts(view: RunningView) -> Iterator[tuple[str, str]]:
     yield "log", view.log or "kept nowhere by toolcrib"
 
 
-def _client_row(client: ConnectedClient) -> tuple[str, ...]:
+def _client_row(client: PresentClient) -> tuple[str, ...]:
     times = _span(client.connected_seconds), _span(client.idle_seconds)
     return (one_line(client.client) or "(unnamed)", one_line(client.caller), one_line(client.protocol), *times)
 
@@ -184,7 +184,7 @@ async def run_restart(options: Options, console: Console) -> int:
 
 async def _ask_to(run: RunFile, deed: str) -> None:
     async with _remote(run) as remote:
-        await remote.send("POST", f"{ROOT}{PROCESS_PATH}/{deed}")
+        await remote.send("POST", f"{ROOT}{PROCESS_PATH}/{deed}", {"pid": run.pid})
 
 
 def _like(run: RunFile) -> list[RunFile]:

@@ -111,7 +111,7 @@ async def _version(_: PageRequest) -> HttpAnswer:
     return json_answer(VersionView("toolcrib", VERSION))
 
 
-class ConnectedClient(View):
+class PresentClient(View):
     """An MCP client that is here."""
 
     id: str
@@ -132,7 +132,13 @@ class ProcessView(View):
     pid: int
     uptime_seconds: float
     servers: list[ServerView]
-    clients: list[ConnectedClient]
+    clients: list[PresentClient]
+
+
+class ProcessToEnd(View):
+    """Which process is meant, so that none is ended that took its place."""
+
+    pid: int
 
 
 PROCESS_PATH = "/process"
@@ -155,15 +161,22 @@ def _of_process(visit: PageRequest) -> ProcessView:
     return ProcessView(VERSION, served.url, directory, os.getpid(), uptime_s, visit.view.servers(), clients)
 
 
-def _client(stay: Stay) -> ConnectedClient:
+def _client(stay: Stay) -> PresentClient:
     known = stay.id, stay.client, stay.caller.id, stay.era
-    return ConnectedClient(*known, connected_seconds=round(stay.age_s, 1), idle_seconds=round(stay.idle_s, 1))
+    return PresentClient(*known, connected_seconds=round(stay.age_s, 1), idle_seconds=round(stay.idle_s, 1))
 
 
 @STATE.route(
     "POST",
     f"{PROCESS_PATH}/stop",
-    About("Stop the process in good order", detail=_ENDS, status=202, problems=(403, 409)),
+    About(
+        "Stop the process in good order",
+        detail=_ENDS,
+        status=202,
+        body=ProcessToEnd,
+        example={"pid": 4711},
+        problems=(403, 409, 415, 422),
+    ),
 )
 async def _stop(visit: PageRequest) -> HttpAnswer:
     return await _end(visit, "stopped")
@@ -176,7 +189,9 @@ async def _stop(visit: PageRequest) -> HttpAnswer:
         "Have the process begin anew, with the same options",
         detail=f"{_ENDS} Clients over stdio go on by themselves.",
         status=202,
-        problems=(403, 409),
+        body=ProcessToEnd,
+        example={"pid": 4711},
+        problems=(403, 409, 415, 422),
     ),
 )
 async def _restart(visit: PageRequest) -> HttpAnswer:
@@ -185,9 +200,11 @@ async def _restart(visit: PageRequest) -> HttpAnswer:
 
 async def _end(visit: PageRequest, decision: str) -> HttpAnswer:
     visit.need_operator(SecurityLevel.SYSTEM)
-    end = visit.served.on_end
+    meant, end = visit.json(ProcessToEnd), visit.served.on_end
     if end is None:
         raise conflict("This is part of another program, which is stopped by its own means.")
+    if meant.pid != os.getpid():
+        raise conflict(f"Process {meant.pid} does not serve here; process {os.getpid()} does.")
     await visit.view.note(AuditEntry("process", decision=decision))
     end(decision == "restarted")
     return HttpAnswer(202)

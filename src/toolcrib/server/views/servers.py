@@ -108,6 +108,8 @@ def server_view(crib: Crib, name: str) -> ServerView | None:
     """One configured server."""
     if name in crib.shelves:
         shelf = crib.shelves[name]
+        if isinstance(shelf.elsewhere, ServerView):
+            return shelf.elsewhere
         return _view(shelf.config, standing_of(shelf), crib.catalog.of_server(name), shelf)
     return _view(crib.disabled[name], standing_of_disabled(name)) if name in crib.disabled else None
 
