@@ -60,8 +60,8 @@ def print_servers(console: Console, views: Sequence[ServerView]) -> None:
     if len(views) > 1:
         rows.append(["total", str(sum(v.tools for v in views)), f"{sum(v.tokens for v in views):,}", "", ""])
     if console.width < NARROW:
-        for row in (columns, *rows):
-            del row[2]
+        del columns[2]
+        rows = [[*row[:2], *row[3:]] for row in rows]
     print_table(console, columns, rows)
     say_errors(console, views)
 
