@@ -19,7 +19,7 @@ BACKGROUND = (
 )
 """What ``stdio`` says to the toolcrib it starts; not for people."""
 FIRST_CLIENT_S = 30.0
-"""How long the client that started it may take to join; after a restart, any client has as long as always."""
+"""How long the client that started it may take to join; after a restart, they have at least as long."""
 LOOK_S = 5.0
 """How often to look whether HTTP clients are still there."""
 
@@ -38,7 +38,8 @@ def run_background(options: Options, console: Console) -> int:
             if ready:
                 os.write(ready, str(os.getpid()).encode())
                 os.close(ready)
-            await _until_idle(serving, stop, FIRST_CLIENT_S if ready else serving.loaded.config.linger_s)
+            linger_s = 0.0 if ready else serving.loaded.config.linger_s
+            await _until_idle(serving, stop, max(FIRST_CLIENT_S, linger_s))
             await wind_up(serving, stop)
         return 0
 

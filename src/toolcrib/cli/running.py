@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 BACKGROUND_OPTION = "--background"
@@ -89,7 +90,9 @@ def run_until_stopped(serve: Serve) -> int:
 def begin_anew(port: int) -> NoReturn:
     """Run the same command line in the place of this process: the same id, terminal and environment, with whatever
     version is installed now. One that took any free port takes the same again."""
-    words = [*sys.orig_argv[1:], *(["--port", str(port)] if port else [])]
+    is_as_module = Path(sys.argv[0]).name == "__main__.py" and not sys.flags.safe_path  # then modules are found here
+    words = [*([] if is_as_module else ["-P"]), "-m", "toolcrib", *sys.argv[1:]]
+    words += ["--port", str(port)] if port else []
     if BACKGROUND_OPTION in words:  # whoever started it waits for it no more
         words[words.index(BACKGROUND_OPTION) + 1] = "0"
     sys.stdout.flush()

@@ -17,7 +17,7 @@ from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.joining import wanted_here
 from toolcrib.cli.logs import line_as_json, line_as_text
 from toolcrib.cli.opening import load_here, wait_with_status
-from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.errors import SourceUnavailable, ToolcribError
 from toolcrib.core.kinds import ServerState
 from toolcrib.schema.text import printable
 from toolcrib.server.remote import ByRunFile, Remote, run_here
@@ -160,8 +160,9 @@ async def run_stop(options: Options, console: Console) -> int:
 
 @command(as_json("what runs now"))
 async def run_restart(options: Options, console: Console) -> int:
-    """Ask it to begin anew, and wait until it serves again."""
+    """Ask it to begin anew, and wait until it serves again; not while its configuration cannot be used."""
     before = run_here(options.config, Environment())
+    load_here(options)
     await _ask_to(before, "restart")
 
     def after() -> RunFile | None:
@@ -199,7 +200,9 @@ def _has_ended(run: RunFile) -> bool:
 
 
 def _patience_s(options: Options) -> float:
-    return END_S + (load_here(options).config.drain_s or AMONG_OTHERS_S)
+    with suppress(ToolcribError):
+        return END_S + (load_here(options).config.drain_s or AMONG_OTHERS_S)
+    return END_S + AMONG_OTHERS_S
 
 
 async def _wait_for(
