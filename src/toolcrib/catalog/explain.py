@@ -219,7 +219,7 @@ def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) ->
         return Explanation(name, ToolVerdict.HELD, (barred_words(shelf),), f"Run `toolcrib approve {server}`.")
     if not shelf.is_known:
         standing = standing_of(shelf)
-        is_failed = record.status is DiscoveryStatus.FAILED
+        is_failed = record.status is DiscoveryStatus.FAILED and not standing.state.is_underway
         verdict = ToolVerdict.FAILED if is_failed else ToolVerdict.NOT_DISCOVERED
         reason = record.error if is_failed else f"Server {server!r} is no help yet: {standing.cause}."
         return Explanation(name, verdict, (reason,), _todo(shelf), {"standing": standing})

@@ -28,7 +28,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.offers import Offer, OfferKind, Tool
 from toolcrib.core.source import ListPage, ServerSource
-from toolcrib.core.view import ServerAttempt
+from toolcrib.core.view import ServerAttempt, Standing
 
 
 class RecordStore(Protocol):
@@ -74,6 +74,8 @@ class ServerShelf:
     """When it is asked again by itself, by the wall clock, if it is."""
     attempts: deque[ServerAttempt] = field(default_factory=lambda: deque(maxlen=ATTEMPTS_KEPT))
     """The last attempts to ask it in this run, the newest at the end."""
+    elsewhere: Standing | None = None
+    """How it stands in the toolcrib that runs for the same configuration, where that one is asked instead of it."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from toolcrib.core.offers import OfferKind, offer_key, to_mcp
 from toolcrib.core.requests import Result
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.view import ServerAttempt
+from toolcrib.core.view import ServerAttempt, Standing
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
@@ -53,6 +53,14 @@ class Refresher:
         self._retries = Retries(self._retry)
         self._closed = self._is_behind = False
         self._flights: Flights | None = None
+        self._ask_elsewhere: Callable[[str], Awaitable[Standing]] | None = None
+
+    async def follow(self, standings: Mapping[str, Standing], ask: Callable[[str], Awaitable[Standing]]) -> None:
+        """Have the toolcrib that runs for the same configuration ask these servers, and take over what it finds."""
+        self._ask_elsewhere = ask
+        for name in standings.keys() & self.shelves.keys():
+            self.shelves[name].elsewhere = standings[name]
+        await self.catch_up()
 
     async def share(self, coordination: Coordination) -> None:
         """Ask servers together with other replicas, and follow what they find."""
@@ -200,12 +208,31 @@ class Refresher:
             self._landed(shelf)
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, None)
             return replace(shelf.record, status=DiscoveryStatus.FAILED, error=barred_words(shelf))
+        if shelf.elsewhere is not None and self._ask_elsewhere is not None:
+            return await self._ask_there(shelf, self._ask_elsewhere)
         if own or shelf.config.is_own or self._flights is None:
             return await self._ask(shelf)
         take, ask = partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf)
         flight = Flight(shelf.config.name, shelf.config.discovery_timeout_s, take, ask)
         try:
             return await self._flights.fly(flight)
+        finally:
+            self._landed(shelf)
+
+    async def _ask_there(self, shelf: ServerShelf, ask: Callable[[str], Awaitable[Standing]]) -> Record:
+        """Have the running toolcrib ask; if that is not possible any more, do it here."""
+        try:
+            shelf.elsewhere = await ask(shelf.config.name)
+        except ToolcribError:
+            shelf.elsewhere = None
+            return await self._ask(shelf)
+        try:
+            stored = fitting_record(shelf.config, (await self._store.records.read()).get(shelf.config.name))
+            if follow_record(shelf, stored, self._adopt):
+                self._on_update(shelf.config.name)
+            elif stored.status is DiscoveryStatus.FAILED:
+                shelf.record = shelf.stored = stored
+            return shelf.record
         finally:
             self._landed(shelf)
 

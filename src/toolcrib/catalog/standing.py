@@ -18,7 +18,9 @@ CAUSE_MAX = 300
 
 
 def standing_of(shelf: ServerShelf) -> Standing:
-    """How a server that is switched on stands now."""
+    """How a server that is switched on stands now; where it runs elsewhere, there."""
+    if shelf.elsewhere is not None:
+        return shelf.elsewhere
     status = shelf.source.status()
     state = state_of(shelf, status)
     return Standing(
@@ -43,6 +45,8 @@ IN_ORDER = Standing(ServerState.OK, None, None, None, 0, None)
 
 def state_of(shelf: ServerShelf, status: SourceStatus | None = None) -> ServerState:
     """The word for it."""
+    if shelf.elsewhere is not None:
+        return shelf.elsewhere.state
     link = (status or shelf.source.status()).state
     if shelf.barred:
         return ServerState.HELD
@@ -66,6 +70,8 @@ def _state_on_record(shelf: ServerShelf) -> ServerState:
 
 def is_unasked(shelf: ServerShelf) -> bool:
     """Whether a server was never asked for its tools as it is configured now."""
+    if shelf.elsewhere is not None:
+        return shelf.elsewhere.state is ServerState.NEVER
     record = shelf.record
     failed_as_it_is = record.status is DiscoveryStatus.FAILED and record.config_hash == config_hash(shelf.config)
     return not shelf.is_known and not failed_as_it_is and not shelf.barred

@@ -89,6 +89,15 @@ async def ask(console: Console, stdin: int, lines: list[str]) -> ApprovalReply |
 
 async def ask_form(console: Console, stdin: int, tool: str, form: QuestionForm) -> ApprovalAnswer | None:
     """Have a server's form filled in, field by field; ``None`` when the terminal is closed."""
+    console.end_status()
+    console.hold_status = True
+    try:
+        return await _fill_in(console, stdin, tool, form)
+    finally:
+        console.hold_status = False
+
+
+async def _fill_in(console: Console, stdin: int, tool: str, form: QuestionForm) -> ApprovalAnswer | None:
     console.say(f"\nThe server of {tool} asks: {form.message}", "bold", "yellow")
     if form.url:
         console.say(f"    Go to {form.url}, then come back.")

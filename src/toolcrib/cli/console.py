@@ -1,6 +1,7 @@
 """The terminal, or what stands in for it: where data and talk go, how wide it is, whether it shows colours."""
 
 import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -12,7 +13,7 @@ from toolcrib.schema.text import SUSPECT, printable
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 UNLIMITED = 1_000_000
-_CLEAR_LINE = "\r\x1b[2K"
+_STYLING = re.compile(r"\x1b\[[\d;]*m")
 
 
 @dataclass(slots=True)
@@ -23,8 +24,11 @@ class Console:
     err: TextIO
     env: Mapping[str, str] = field(default_factory=dict)
     hold_status: bool = False
-    """While somebody types an answer, no status line may write over it."""
-    _status: str = ""
+    """While somebody types an answer, nothing may be written over it."""
+    _panel: tuple[str, ...] = ()
+    """The lines that stay at the bottom of the terminal."""
+    _drawn: tuple[str, ...] = ()
+    """Those of them that are to be seen now."""
 
     @classmethod
     def standard(cls) -> Self:
@@ -59,9 +63,9 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """One piece of data; the caller has made it safe."""
-        self._hide_status()
+        self._hide_panel()
         self.out.write(text + "\n")
-        self._show_status()
+        self._draw_panel()
 
     def print_foreign(self, text: str) -> None:
         """Text of a stranger: as it is for a program, made safe for a terminal."""
@@ -76,39 +80,51 @@ class Console:
 
     def say(self, text: str, *styles: str) -> None:
         """One piece of talk."""
-        self._hide_status()
-        self.err.write(self.paint(printable(text), *styles, talk=True) + "\n")
-        self.err.flush()
-        self._show_status()
+        self.write_log(self.paint(printable(text), *styles, talk=True))
 
     def write_log(self, line: str) -> None:
         """A finished line of the log."""
-        self._hide_status()
+        self._hide_panel()
         self.err.write(line + "\n")
         self.err.flush()
-        self._show_status()
+        self._draw_panel()
 
     def status(self, text: str) -> None:
         """What is being waited for, on a line that goes away; only where a person may be watching."""
+        line = printable(text).replace("\n", " ")[: shutil.get_terminal_size().columns - 1]
+        self.panel([self.paint(line, "dim", talk=True)])
+
+    def panel(self, lines: Sequence[str]) -> None:
+        """Lines that stay at the bottom, and go away; the caller has made them safe, and narrower than the terminal."""
         if self.is_live and not self.hold_status:
-            self._status = printable(text).replace("\n", " ")[: shutil.get_terminal_size().columns - 1]
-            self._show_status()
+            self._panel = tuple(lines)
+            self._draw_panel()
 
     def end_status(self) -> None:
         """Nothing is waited for any more."""
-        self._hide_status()
-        self._status = ""
+        self._hide_panel()
+        self._panel = ()
 
-    def _show_status(self) -> None:
-        if self._status:
-            self.err.write(_CLEAR_LINE + self.paint(self._status, "dim", talk=True))
-            self.err.flush()
-
-    def _hide_status(self) -> None:
-        if self._status:
+    def _draw_panel(self) -> None:
+        """In one piece, over what is there, so that nothing flickers."""
+        if self._panel:
             self.out.flush()
-            self.err.write(_CLEAR_LINE)
+            self.err.write(self._to_its_top() + "\x1b[K\n".join(self._panel) + "\x1b[J")
             self.err.flush()
+            self._drawn = self._panel
+
+    def _hide_panel(self) -> None:
+        if self._drawn:
+            self.out.flush()
+            self.err.write(self._to_its_top() + "\x1b[J")
+            self.err.flush()
+            self._drawn = ()
+
+    def _to_its_top(self) -> str:
+        """The way from its end to its beginning; a terminal that was made narrower has broken its lines anew."""
+        width = max(1, shutil.get_terminal_size().columns)
+        rows = sum(max(1, -(-breadth(_STYLING.sub("", line)) // width)) for line in self._drawn)
+        return f"\r\x1b[{rows - 1}A" if rows > 1 else "\r"
 
 
 def escaped(json_text: str) -> str:

@@ -16,6 +16,8 @@ from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import ServerView, server_views
 from toolcrib.stores.files import writing
 
+NARROW = 60
+"""Columns a terminal needs for the whole table."""
 STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     ServerState.OK: ("green",),
     ServerState.STALE: ("yellow",),
@@ -47,17 +49,20 @@ def what_to_do(view: Standing) -> str:
 
 
 def print_servers(console: Console, views: Sequence[ServerView]) -> None:
-    """The one table: server, tools, approximate tokens, state, what to do."""
-    columns = (
+    """The one table: server, tools, approximate tokens where there is room, state, what to do."""
+    columns = [
         Column("SERVER", styles=("bold",)),
         Column("TOOLS", right=True),
         Column("~TOKENS", right=True),
         Column("STATE", coloured=STATE_STYLES),
         Column("WHAT TO DO", flexible=True),
-    )
-    rows = [(view.name, str(view.tools), f"{view.tokens:,}", str(view.state), what_to_do(view)) for view in views]
+    ]
+    rows = [[view.name, str(view.tools), f"{view.tokens:,}", str(view.state), what_to_do(view)] for view in views]
     if len(views) > 1:
-        rows.append(("total", str(sum(v.tools for v in views)), f"{sum(v.tokens for v in views):,}", "", ""))
+        rows.append(["total", str(sum(v.tools for v in views)), f"{sum(v.tokens for v in views):,}", "", ""])
+    if console.width < NARROW:
+        del columns[2]
+        rows = [[*row[:2], *row[3:]] for row in rows]
     print_table(console, columns, rows)
     say_errors(console, views)
 

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, NoReturn
 
 from toolcrib.cli.conversation import CONTROL, Conversation
 from toolcrib.core.errors import ToolcribError
-from toolcrib.core.places import CONFIG_NAME, CONFIG_VARIABLE, project_candidates, state_directory, user_config_path
-from toolcrib.stores.run_files import RunFile, RunFiles, digest
+from toolcrib.core.places import CONFIG_NAME, CONFIG_VARIABLE, project_candidates, user_config_path
+from toolcrib.stores.run_files import RunFile, RunFiles, digest, log_path
 
 CHUNK = 256 * 1024
 LINE_MAX = 64 * 1024 * 1024
 """A longer line is not kept to be said again; whoever gets it will refuse it."""
 START_S = 120.0
 """How long a toolcrib may take until it serves."""
-FOLLOWED_S = 10.0
+FOLLOWED_S = 30.0
 """How long to wait for the one that follows one that ended in good order."""
 PAUSE_S = 0.02
 LOG_BYTES = 1024 * 1024
@@ -79,7 +79,7 @@ class Meeting:
     def __init__(self, wanted: Wanted, env: Mapping[str, str]) -> None:
         self._wanted, self._env = wanted, env
         self._runs = RunFiles(env)
-        self.log = state_directory(env) / "logs" / f"{wanted.key}.log"
+        self.log = log_path(env, wanted.key)
 
     def join(self, *, is_again: bool = False) -> Joined:
         """A joined connection; raises ``CannotJoin`` where the client has to be served otherwise."""

@@ -9,6 +9,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("up", "Find the configuration, serve it over HTTP, and show what is there."),
     "serve": ("up", "Serve MCP over HTTP."),
     "stdio": ("stdio", "Serve MCP on stdin and stdout, for a client that starts it."),
+    "status": (
+        "lifecycle",
+        "Show the toolcrib that runs for this project, its servers and clients.",
+    ),
+    "stop": ("lifecycle", "Stop the toolcrib that runs for this project."),
+    "restart": ("lifecycle", "Have it begin anew, with the same options."),
+    "logs": ("lifecycle", "Show its log, and follow it."),
     "open": ("open", "Open the page of the toolcrib that runs here, signed in."),
     "ls": ("tools", "List the tools."),
     "find": ("tools", "Find tools by what they are for."),

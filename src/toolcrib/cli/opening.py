@@ -4,17 +4,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TypeVar
+
+from msgspec import convert
 
 from toolcrib.catalog.standing import is_unasked
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import unknown_server
 from toolcrib.cli.invoke import Options
+from toolcrib.cli.joining import wanted_here
 from toolcrib.cli.logs import Log, one_shot_log
 from toolcrib.config.lock import LockStore, Record
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import InvalidName, ToolcribError
+from toolcrib.core.kinds import ServerState
 from toolcrib.core.names import name_of_uri, split_name
 from toolcrib.crib.backend import find_backend, open_lock
 from toolcrib.crib.crib import Crib
@@ -22,9 +27,15 @@ from toolcrib.crib.layers import write_down
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.project.running import assemble_configured
+from toolcrib.server.remote import ByRunFile, Remote
+from toolcrib.server.rest.about import ROOT
+from toolcrib.server.views.servers import ServerList, ServerView
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.paths import Environment
+from toolcrib.stores.run_files import RunFile, RunFiles
 
+ANSWER_S = 30.0
+"""How long a running toolcrib may take to say how its servers stand."""
 PATIENCE_S = 0.4
 TICK_S = 0.2
 NAMES_SHOWN = 5
@@ -70,10 +81,45 @@ async def opened(loaded: Loaded, console: Console, log: Log, *, one_shot: bool =
 
 
 @asynccontextmanager
+async def following(crib: Crib, options: Options, console: Console) -> AsyncIterator[None]:
+    """Have the toolcrib that runs for this very configuration, if one does, ask the servers and say how they stand:
+    then every command and the page say the same of them, and each runs once."""
+    run = running_for(options)
+    if run is None:
+        yield
+        return
+    remote = Remote(run.url, ByRunFile(run))
+
+    async def ask(name: str) -> ServerView:
+        said = await remote.send("POST", f"{ROOT}/servers/{name}/refresh")
+        return convert(said["server"], type=ServerView)
+
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            found = convert(await remote.send("GET", f"{ROOT}/servers"), type=ServerList)
+        standings = {view.name: view for view in found.servers if view.state is not ServerState.DISABLED}
+        await crib.servers.fresh.follow(standings, ask)
+    except (ToolcribError, TimeoutError) as error:
+        told = str(error) or f"{run.url} has not answered after {ANSWER_S:g} s."
+        console.say(f"{told} Servers are asked from here.", "dim")
+    try:
+        yield
+    finally:
+        await remote.close()
+
+
+def running_for(options: Options) -> RunFile | None:
+    """Who serves the very configuration that counts here, if anybody does."""
+    env = Environment().env
+    wanted = wanted_here(options.config, env, Path.cwd(), {})
+    return next((run for run in RunFiles(env).read() if (run.config, run.user, run.is_chosen) == wanted[:3]), None)
+
+
+@asynccontextmanager
 async def open_window(options: Options, console: Console) -> AsyncIterator[ProfileView]:
     """What a command that runs once looks at: all that is configured, or the profile it names."""
     loaded = load_here(options)
-    async with opened(loaded, console, one_shot_log(options, console)) as crib:
+    async with opened(loaded, console, one_shot_log(options, console)) as crib, following(crib, options, console):
         await wait_with_status(console, crib.servers.find(), "asking the platform")
         yield Profiles(crib, loaded.config).need(getattr(options, "profile", ""))
 

@@ -6,11 +6,15 @@ import gc
 import os
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+BACKGROUND_OPTION = "--background"
+"""With the descriptor on which somebody waits for it to serve; 0 if nobody does."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -19,6 +23,15 @@ class Stop(asyncio.Event):
 
     sign: int = 0
     """The signal that said so."""
+    is_restart: bool = False
+    """Whether the same command begins anew, in this very process, when this one has ended."""
+    port: int = 0
+    """Where it is to listen then, if it took any free port."""
+
+    def ask(self, is_restart: bool) -> None:
+        """Have it end in good order, as after SIGTERM; once what is being answered was sent."""
+        self.sign, self.is_restart = signal.SIGTERM, is_restart
+        asyncio.get_running_loop().call_soon(self.set)
 
 
 Serve = Callable[[Stop], Coroutine[Any, Any, int]]
@@ -53,9 +66,10 @@ def settle_memory() -> None:
 
 def run_until_stopped(serve: Serve) -> int:
     """Run a server; the first signal asks it to stop in good order, the second one does not ask."""
+    stop = Stop()
 
     async def main(received: list[int]) -> int:
-        task, stop = asyncio.current_task(), Stop()
+        task = asyncio.current_task()
 
         def interrupt(sign: int) -> None:
             received.append(sign)
@@ -67,7 +81,23 @@ def run_until_stopped(serve: Serve) -> int:
         with _signals_go_to(interrupt):
             return await serve(stop)
 
-    return _run(main)
+    code = _run(main)
+    if stop.is_restart and code == 0:
+        begin_anew(stop.port)
+    return code
+
+
+def begin_anew(port: int) -> NoReturn:
+    """Run the same command line in the place of this process: the same id, terminal and environment, with whatever
+    version is installed now. One that took any free port takes the same again."""
+    is_as_module = Path(sys.argv[0]).name == "__main__.py" and not sys.flags.safe_path  # then modules are found here
+    words = [*([] if is_as_module else ["-P"]), "-m", "toolcrib", *sys.argv[1:]]
+    words += ["--port", str(port)] if port else []
+    if BACKGROUND_OPTION in words:  # whoever started it waits for it no more
+        words[words.index(BACKGROUND_OPTION) + 1] = "0"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 - ourselves
 
 
 def _run(main: Callable[[list[int]], Coroutine[Any, Any, int]]) -> int:

@@ -11,7 +11,7 @@ from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
 from toolcrib.cli.invoke import Options
 from toolcrib.cli.opening import asking, load_here, wait_with_status
-from toolcrib.cli.running import settle_memory
+from toolcrib.cli.running import Stop, settle_memory
 from toolcrib.core.events import Emit
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
@@ -36,7 +36,7 @@ def flags_of(options: Options) -> dict[str, object]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def settings_of(options: Options) -> ServerSettings:
+def settings_of(options: Options, stop: Stop) -> ServerSettings:
     """What the command line says of serving that no file does."""
     return ServerSettings(
         token=options.token,
@@ -47,13 +47,14 @@ def settings_of(options: Options) -> ServerSettings:
         allow_origins=tuple(options.allow_origin),
         is_background=getattr(options, "background", None) is not None,
         log=getattr(options, "log_file", ""),
+        on_end=stop.ask,
     )
 
 
 @asynccontextmanager
-async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
+async def open_serving(options: Options, console: Console, emit: Emit, stop: Stop) -> AsyncIterator[Serving]:
     """Serve what is configured here; ends in good order with the block."""
-    loaded, settings = load_here(options, flags_of(options)), settings_of(options)
+    loaded, settings = load_here(options, flags_of(options)), settings_of(options, stop)
     auth = authenticate(loaded.config, settings, os.environ, emit)
     bulletin = Bulletin(time.time)
     emit = EmitBoth(emit, bulletin)
@@ -61,6 +62,13 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         attach_terminal(console, project.crib.desk.attach)
         async with serve_project(project, auth, settings, emit, bulletin) as serving:
             yield serving
+
+
+async def wind_up(serving: Serving, stop: Stop) -> None:
+    """Prepare for the end: answer for a while whoever has not heard yet, and say whether somebody follows."""
+    serving.is_followed = stop.is_restart
+    stop.port = serving.server.port if serving.loaded.config.port == 0 else 0
+    await serving.drain(stop.sign)
 
 
 @asynccontextmanager

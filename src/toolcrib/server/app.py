@@ -77,6 +77,8 @@ class ServerSettings:
     """Whether it was started for clients over stdio, not by a person who wants to serve."""
     log: str = ""
     """Where the log goes, if to a file of ours."""
+    on_end: Callable[[bool], None] | None = None
+    """Ends the process that serves, or has it begin anew; nothing where it is not ours alone."""
 
 
 class ServerApp:
@@ -95,6 +97,8 @@ class ServerApp:
         self._routers: dict[str, Router] = {}
         self.joins: Joins | None = None
         """The clients that joined over stdio."""
+        self.on_end: Callable[[bool], None] | None = None
+        """Ends the process, or has it begin anew, where a command serves."""
         self._sessions: AgentSessions | None = None
         """Of agents, in this project and others of its user; a Crib that a program made has no such project."""
 
@@ -143,6 +147,8 @@ class ServerApp:
             bulletin=self._bulletin,
             sessions=self._sessions,
             oauth=auth.oauth,
+            stays=self.stays,
+            on_end=self.on_end,
         )
         usual = auth.caller if auth.identify is None else None
         entering = Entering(auth.sign_ins, auth.by_token, usual)

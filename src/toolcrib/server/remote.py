@@ -114,16 +114,22 @@ def _refused(status: int, answer: Any) -> PermissionDenied:
 
 def open_remote(address: str | None, chosen: str | None, around: Environment) -> Remote:
     """The toolcrib at that address, or else the one that serves the project here, or the file that was chosen."""
+    if not address:
+        run = run_here(chosen, around)
+        return Remote(run.url, ByRunFile(run))
+    url = address.rstrip("/").removesuffix("/mcp")
+    known = next((run for run in RunFiles(around.env).read() if run.url == url), None)
+    return Remote(url, ByRunFile(known) if known is not None else ByToken(_token()))
+
+
+def run_here(chosen: str | None, around: Environment) -> RunFile:
+    """Who serves the project here, or the file that was chosen."""
     running = RunFiles(around.env).read()
-    if address:
-        url = address.rstrip("/").removesuffix("/mcp")
-        known = next((run for run in running if run.url == url), None)
-        return Remote(url, ByRunFile(known) if known is not None else ByToken(_token()))
     file = project_file(chosen, around).absolute()
     found = choose(running, file.resolve(), is_project=file.is_file())
     if not found:
         raise nobody_serves(file.parent, running)
-    return Remote(found[0].url, ByRunFile(found[0]))
+    return found[0]
 
 
 def nobody_serves(directory: Path, running: list[RunFile]) -> SourceUnavailable:

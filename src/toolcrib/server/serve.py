@@ -174,6 +174,7 @@ async def _listening(
 ) -> AsyncIterator[Serving]:
     config = project.config
     app = await ServerApp(project, auth, emit, bulletin).open(settings.profile)
+    app.on_end = settings.on_end
     if proof is not None:
         app.routes[PROOF_PATH] = proof.handle
     own = () if is_loopback(config.host) else tuple(own_names(config.host))

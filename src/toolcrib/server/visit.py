@@ -10,7 +10,7 @@ import msgspec
 
 from toolcrib.core import framing
 from toolcrib.core.access import Caller, may_approve, may_operate
-from toolcrib.core.events import News
+from toolcrib.core.events import News, Stay
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.project.project import Project
@@ -55,6 +55,10 @@ class ServedProject:
     """Who works here and in other projects; without it there are no addresses for that."""
     oauth: BuiltinAuthorizationServer | None = None
     """Gives tokens to clients that people let in; ``None`` where it is switched off."""
+    stays: Callable[[], list[Stay]] = list
+    """The MCP clients that are here."""
+    on_end: Callable[[bool], None] | None = None
+    """Ends the process that serves, or (true) has it begin anew; nothing where it is not ours alone."""
     pause_s: float = 15.0
     """After so long without news a line is sent all the same: whoever is in between keeps the connection open, and it
     is looked whether the client may still hear of them."""

@@ -97,6 +97,11 @@ def digest(secret: str, name: str, value: str) -> str:
     return hashlib.blake2b(said, key=secret.encode()[:64], digest_size=16).hexdigest()
 
 
+def log_path(env: Mapping[str, str], key: str) -> Path:
+    """Where the log of what serves a configuration is kept."""
+    return state_directory(env) / "logs" / f"{key}.log"
+
+
 class RunFiles:
     """The run files of this user."""
 

@@ -11,8 +11,8 @@ from toolcrib.sources.mcp.installing import (
     Install,
     InstallLimits,
     InstallQueue,
-    damaged_entry,
     fetch_of,
+    find_damage,
     is_server_there,
     remove_entry,
 )
@@ -235,8 +235,11 @@ def test_a_damaged_entry_is_known_by_the_last_words(tmp_path, words):
     """And it is the one of this very command."""
     fetch = damaged(tmp_path)
 
-    assert damaged_entry(fetch, ["npm warn", words]) == fetch.entry
-    assert damaged_entry(fetch, ["ValueError: no key"]) is None
+    found = find_damage(fetch, ["npm warn", words])
+
+    assert found is not None
+    assert found.parts == (fetch.entry,)
+    assert find_damage(fetch, ["ValueError: no key"]) is None
 
 
 def test_nothing_but_the_entry_of_the_command_is_removed(tmp_path):
@@ -244,9 +247,9 @@ def test_nothing_but_the_entry_of_the_command_is_removed(tmp_path):
     fetch = damaged(tmp_path)
     neighbour = tmp_path / "_npx" / "0123456789abcdef"
     neighbour.mkdir()
-    found = damaged_entry(fetch, [f"Cannot find module '{neighbour}/x.js'"])
+    found = find_damage(fetch, [f"Cannot find module '{neighbour}/x.js'"])
     assert found is not None
-    remove_entry(found)
+    remove_entry(*found.parts)
 
     assert [path.name for path in (tmp_path / "_npx").iterdir()] == [neighbour.name]
 
@@ -259,4 +262,86 @@ def test_a_link_in_the_place_of_an_entry_is_left_alone(tmp_path):
     (tmp_path / "precious").mkdir()
     fetch.entry.symlink_to(tmp_path / "precious")
 
-    assert damaged_entry(fetch, [MISSING]) is None
+    assert find_damage(fetch, [MISSING]) is None
+
+
+def uv_cache(place: Path) -> tuple[Path, Path]:
+    """What uv keeps of a command: the environment it made, with a second package in it; and of another command."""
+    made, other = (place / "archive-v0" / name for name in ("made", "other"))
+    for environment, packages in ((made, ("our_server", "lib_two")), (other, ("other_server",))):
+        for package in packages:
+            info = environment / "lib/python3.11/site-packages" / f"{package}-1.0.dist-info"
+            info.mkdir(parents=True)
+            (info / "RECORD").write_text(f"{package}/__init__.py,,\n")
+            (place / "wheels-v7/index/0" / package.replace("_", "-")).mkdir(parents=True)
+        (environment / "pyvenv.cfg").touch()
+        (environment / "bin").mkdir()
+        link = place / "environments-v2" / "0" / environment.name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(environment)
+    (other / "bin" / "other-server").touch()
+    (made / "bin" / "our-server").touch()
+    return made, other
+
+
+@pytest.mark.parametrize(
+    ("words", "brought_by"),
+    [
+        ("File '{made}/lib/x.py'\nModuleNotFoundError: No module named 'lib_two.part'", {"our-server", "lib-two"}),
+        ("File '{made}/lib/python3.11/site-packages/lib_two/a.py'\nSyntaxError: ?", {"our-server", "lib-two"}),
+        ("File '{made}/bin/our-server'\nModuleNotFoundError: No module named 'our_server'", {"our-server"}),
+        ("error: Failed to spawn: `our-server`", {"our-server"}),
+    ],
+)
+def test_a_damaged_environment_of_uv_goes_with_the_package_that_is_broken(tmp_path, words, brought_by):
+    made, _ = uv_cache(tmp_path)
+    if "spawn" in words:
+        (made / "bin" / "our-server").unlink()
+    fetch = fetch_of(["uvx", "Our.Server==1.0"] if "spawn" not in words else ["uvx", "our-server"], uv_env(tmp_path))
+    found = find_damage(fetch, words.format(made=made).splitlines())
+
+    assert found is not None
+    assert found.parts[0] == made
+    assert {part.name for part in found.parts[1:]} == brought_by
+
+
+def uv_env(place: Path) -> dict[str, str]:
+    return {"UV_CACHE_DIR": str(place)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ModuleNotFoundError: No module named 'our_server'",
+        "File '{other}/x.py'\nValueError: no key",
+        "File '/home/ada/archive-v0/x/a.py'\nModuleNotFoundError: No module named 'x'",
+    ],
+)
+def test_what_does_not_speak_of_an_environment_of_uv_damages_none(tmp_path, words):
+    _, other = uv_cache(tmp_path)
+    fetch = fetch_of(["uvx", "our-server"], uv_env(tmp_path))
+
+    assert find_damage(fetch, words.format(other=other).splitlines()) is None
+
+
+def test_an_environment_that_leads_out_of_the_cache_is_left_alone(tmp_path):
+    made, _ = uv_cache(tmp_path / "cache")
+    precious = made.rename(tmp_path / "made")
+    made.symlink_to(precious)
+    words = [f"File '{precious}/x.py'", "ModuleNotFoundError: No module named 'lib_two'"]
+
+    assert find_damage(fetch_of(["uvx", "our-server"], uv_env(tmp_path / "cache")), words) is None
+
+
+def test_uv_keeps_what_it_fetched_where_it_is_told_to():
+    places = [
+        fetch_of(words.split(), env).cache
+        for words, env in (
+            ("uvx --cache-dir /a x", {"UV_CACHE_DIR": "/b"}),
+            ("uv tool run x", {"UV_CACHE_DIR": "/b", "HOME": "/h"}),
+            ("uvx x", {"XDG_CACHE_HOME": "/c", "HOME": "/h"}),
+            ("uvx x", {"HOME": "/h"}),
+        )
+    ]
+
+    assert places == [Path("/a"), Path("/b"), Path("/c/uv"), Path("/h/.cache/uv")]

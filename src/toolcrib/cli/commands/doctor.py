@@ -8,7 +8,7 @@ from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import FAILURE, OK
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import asking, load_here, opened, wait_with_status
+from toolcrib.cli.opening import asking, following, load_here, opened, wait_with_status
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.loading import Loaded
@@ -71,7 +71,8 @@ async def run_doctor(options: Options, console: Console) -> int:
 
 
 async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[HealthCheck]:
-    async with opened(loaded, console, one_shot_log(options, console), one_shot=False) as crib:
+    log = one_shot_log(options, console)
+    async with opened(loaded, console, log, one_shot=False) as crib, following(crib, options, console):
         await wait_with_status(console, crib.servers.find(), "asking the platform")
         return await wait_with_status(console, check_servers(crib, loaded.config.profiles), lambda: asking(crib))
 

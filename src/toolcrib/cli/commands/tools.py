@@ -147,6 +147,8 @@ def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
     for view in views:
         if view.state in (ServerState.NEVER, ServerState.DISABLED):
             console.say(f"{view.name}: {view.cause}. {next_words(view)}.", "dim")
+        elif view.state.is_underway:
+            console.say(f"{view.name}: {view.state}: {view.cause}.", "dim")
     if has_only_builtin(crib):
         console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
 

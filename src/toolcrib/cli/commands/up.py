@@ -7,28 +7,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcrib.cli.background import BACKGROUND, run_background
+from toolcrib.cli.board import watch
 from toolcrib.cli.commands.files import add_first_run, offer_import
 from toolcrib.cli.console import Console
 from toolcrib.cli.entries import print_servers
 from toolcrib.cli.flags import HTTP, NAMES_AND_FILES
 from toolcrib.cli.invoke import Options, arg, as_json, command
-from toolcrib.cli.logs import TOLD_ANYWAY, Log, serving_log
+from toolcrib.cli.logs import TOLD_ANYWAY, KeptLog, serving_log
 from toolcrib.cli.opening import asking, wait_with_status
 from toolcrib.cli.running import Stop, run_until_stopped
-from toolcrib.cli.serving import open_serving
+from toolcrib.cli.serving import open_serving, wind_up
 from toolcrib.config.model import is_bare
+from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
 from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
-from toolcrib.server.views.servers import ServerView, native_view, server_views
+from toolcrib.server.views.servers import ServerView, inner_views, server_views
+from toolcrib.stores.audit.log import ToolUsage
 
 
 @command(
     *HTTP,
     *NAMES_AND_FILES,
     add_first_run,
+    arg("-v", "--verbose", action="store_true", help="on a terminal, show the log, not only what breaks"),
     as_json("the table, once,"),
     examples="""\
 examples:
@@ -37,44 +41,88 @@ examples:
   toolcrib up --config ~/.cursor/mcp.json --port 0""",
 )
 def run_up(options: Options, console: Console) -> int:
-    """Serve, and say what is served as soon as that is known."""
+    """Serve, and show what is served while it comes up."""
+    is_watched = console.is_live and not options.json
+    level = "warning" if is_watched and not options.verbose else "info"
 
     async def serve(stop: Stop) -> int:
-        emit = _BeforeTheTable(serving_log(options, console))
-        async with open_serving(options, console, emit) as serving:
+        log = UpLog(serving_log(options, console, level), is_quiet=level == "warning")
+        async with open_serving(options, console, log, stop) as serving:
             if not console.err.isatty():
                 console.say(f"toolcrib: serving MCP at {serving.url}")
-            usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_log, DAYS))
-            if await _settled(serving.crib, console, stop):
-                routes = serving.crib.catalog.visible_to(LOCAL_USER.grants)
-                _show(serving, emit.troubles, options, console, cost=summary(routes, await usage))
-                console.out.flush()
-            emit.is_over = True
+            show = _show_live if is_watched else _show_once
+            await show(serving, log, options, console, stop)
+            console.out.flush()
+            log.is_over = True
             await stop.wait()
-            await serving.drain(stop.sign)
+            await wind_up(serving, stop)
         return 0
 
     offer_import(options, console)
     return run_until_stopped(serve)
 
 
-class _BeforeTheTable:
-    """Keeps the log from telling what the table will tell, and notes it for the table."""
+class UpLog:
+    """Keeps the log from telling what the table tells; on a terminal, that a server that is known to be away is away
+    still."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: KeptLog, *, is_quiet: bool) -> None:
+        self._log, self._is_quiet = log, is_quiet
         self.troubles: dict[str, str] = {}
+        """What the servers that are not there said last."""
         self.is_over = False
+        """Whether the table is finished."""
 
     def hears(self, level: str) -> bool:
         """Whether anything of that level is written."""
         return self._log.hears(level)
 
     def __call__(self, event: Event) -> None:
-        if self.is_over or (event.level != "info" and event.name not in TOLD_ANYWAY):
+        """Write the event to where it belongs."""
+        if self._is_told(event):
             self._log(event)
-        elif "server" in event.fields and "error" in event.fields:
-            self.troubles[event.fields["server"]] = str(event.fields["error"])
+        else:
+            self._log.keep(event)
+        server = event.fields.get("server", "")
+        if server and "error" in event.fields:
+            self.troubles[server] = str(event.fields["error"])
+        elif event.name == events.DISCOVERY_SERVER_SUCCESS:
+            self.troubles.pop(server, None)
+
+    def _is_told(self, event: Event) -> bool:
+        if not self.is_over:
+            return event.name not in TOLD_ANYWAY and (event.level != "info" or not self._is_quiet)
+        is_known = event.name in TOLD_ANYWAY and event.fields.get("server") in self.troubles
+        return not (self._is_quiet and is_known)
+
+
+async def _show_live(serving: Serving, log: UpLog, options: Options, console: Console, stop: Stop) -> None:
+    """Where it is served and how to connect at once, then the table while it fills; at the end as it came to be."""
+    del options
+    _show_origin(serving, console)
+    for line in connection_lines(serving, console):
+        console.print(line)
+    console.print()
+    if await watch(serving.crib, console, stop):
+        usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_log, DAYS))
+        print_servers(console, _views(serving, log))
+        console.print(_cost(serving, await usage))
+
+
+async def _show_once(serving: Serving, log: UpLog, options: Options, console: Console, stop: Stop) -> None:
+    """The table and how to connect, when all servers answered or the grace is over."""
+    usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_log, DAYS))
+    if not await _settled(serving.crib, console, stop):
+        usage.cancel()
+        return
+    if options.json:
+        console.print_json(_document(serving, _views(serving, log)))
+        return
+    _show_origin(serving, console)
+    print_servers(console, _views(serving, log))
+    console.print(_cost(serving, await usage))
+    for line in connection_lines(serving, console):
+        console.print(line)
 
 
 async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
@@ -91,18 +139,18 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     return False
 
 
-def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console, *, cost: str) -> None:
-    views = [*native_view(serving.crib), *server_views(serving.crib)]
+def _views(serving: Serving, log: UpLog) -> list[ServerView]:
+    views = [*inner_views(serving.crib), *server_views(serving.crib)]
     for view in views:
-        view.cause = troubles.get(view.name, view.cause) if view.state.is_underway else view.cause
-    if options.json:
-        console.print_json(_document(serving, views))
-        return
-    _show_origin(serving, console)
-    print_servers(console, views)
-    console.print(f"{cost}: toolcrib cost")
-    for line in connection_lines(serving, console):
-        console.print(line)
+        view.cause = log.troubles.get(view.name, view.cause) if view.state.is_underway else view.cause
+    return views
+
+
+def _cost(serving: Serving, usage: ToolUsage | None) -> str:
+    """What clients are shown of it, and what that costs."""
+    routes, every = serving.crib.catalog.visible_to(LOCAL_USER.grants), len(serving.crib.catalog.routes)
+    kept_back = f" ({every - len(routes)} are kept back)" if every > len(routes) else ""
+    return f"{summary(routes, usage)}{kept_back}: toolcrib cost"
 
 
 def _document(serving: Serving, views: list[ServerView]) -> dict[str, Any]:
@@ -194,12 +242,12 @@ def run_serve(options: Options, console: Console) -> int:
         return run_background(options, console)
 
     async def serve(stop: Stop) -> int:
-        async with open_serving(options, console, serving_log(options, console)) as serving:
+        async with open_serving(options, console, serving_log(options, console), stop) as serving:
             console.say(f"toolcrib: serving MCP at {serving.url}")
             if serving.token is not None:
                 console.say(f"toolcrib: clients need the bearer token of {serving.token.origin}")
             await stop.wait()
-            await serving.drain(stop.sign)
+            await wind_up(serving, stop)
         return 0
 
     return run_until_stopped(serve)

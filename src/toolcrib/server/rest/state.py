@@ -1,17 +1,21 @@
 """How toolcrib is doing, over REST: health, tallies and news; its servers, for agents that ask a gateway."""
 
+import os
 from typing import Any
 
 import msgspec
 
 from toolcrib.core.access import METRICS, NATIVE, OWNER_ID
+from toolcrib.core.audit import AuditEntry
 from toolcrib.core.clocks import elapsed
-from toolcrib.core.events import TOPICS, News
+from toolcrib.core.events import TOPICS, News, Stay
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.view import CribHealth, Tally, View
-from toolcrib.server.answers import HttpAnswer, forbidden, json_answer, unfit
+from toolcrib.server.answers import HttpAnswer, conflict, forbidden, json_answer, unfit
 from toolcrib.server.identity.sign_in import LINK_S
 from toolcrib.server.rest.about import ROOT, About, Param, RestResource
 from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.servers import ServerView
 from toolcrib.server.visit import STILL_HERE, PageRequest, stream_news
 from toolcrib.version import VERSION
 
@@ -68,6 +72,7 @@ def _event(news: News) -> bytes:
 
 
 STATE = RestResource("state", "How toolcrib is doing.")
+_ENDS = "The answer comes first; what is under way is ended as by a signal. Not where it is part of another program."
 
 
 class MetricsView(View):
@@ -104,6 +109,105 @@ async def _metrics(visit: PageRequest) -> HttpAnswer:
 @STATE.route("GET", "/version", About("Show the version", VersionView, is_open=True))
 async def _version(_: PageRequest) -> HttpAnswer:
     return json_answer(VersionView("toolcrib", VERSION))
+
+
+class PresentClient(View):
+    """An MCP client that is here."""
+
+    id: str
+    client: str
+    """What it calls itself; not to be believed."""
+    caller: str
+    protocol: str
+    connected_seconds: float
+    idle_seconds: float
+
+
+class ProcessView(View):
+    """The process that serves, what it serves, and to whom."""
+
+    version: str
+    url: str
+    directory: str
+    pid: int
+    uptime_seconds: float
+    servers: list[ServerView]
+    clients: list[PresentClient]
+
+
+class ProcessToEnd(View):
+    """Which process is meant, so that none is ended that took its place."""
+
+    pid: int
+
+
+PROCESS_PATH = "/process"
+
+
+@STATE.route(
+    "GET",
+    PROCESS_PATH,
+    About("Show what serves here, and which clients are connected", ProcessView, problems=(403,)),
+)
+async def _process(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    return json_answer(_of_process(visit))
+
+
+def _of_process(visit: PageRequest) -> ProcessView:
+    served = visit.served
+    clients = [_client(stay) for stay in sorted(served.stays(), key=lambda stay: -stay.age_s)]
+    directory, uptime_s = str(served.project.file.parent), round(elapsed() - served.started_s, 1)
+    return ProcessView(VERSION, served.url, directory, os.getpid(), uptime_s, visit.view.servers(), clients)
+
+
+def _client(stay: Stay) -> PresentClient:
+    known = stay.id, stay.client, stay.caller.id, stay.era
+    return PresentClient(*known, connected_seconds=round(stay.age_s, 1), idle_seconds=round(stay.idle_s, 1))
+
+
+@STATE.route(
+    "POST",
+    f"{PROCESS_PATH}/stop",
+    About(
+        "Stop the process in good order",
+        detail=_ENDS,
+        status=202,
+        body=ProcessToEnd,
+        example={"pid": 4711},
+        problems=(403, 409, 415, 422),
+    ),
+)
+async def _stop(visit: PageRequest) -> HttpAnswer:
+    return await _end(visit, "stopped")
+
+
+@STATE.route(
+    "POST",
+    f"{PROCESS_PATH}/restart",
+    About(
+        "Have the process begin anew, with the same options",
+        detail=f"{_ENDS} Clients over stdio go on by themselves.",
+        status=202,
+        body=ProcessToEnd,
+        example={"pid": 4711},
+        problems=(403, 409, 415, 422),
+    ),
+)
+async def _restart(visit: PageRequest) -> HttpAnswer:
+    return await _end(visit, "restarted")
+
+
+async def _end(visit: PageRequest, decision: str) -> HttpAnswer:
+    visit.need_operator(SecurityLevel.SYSTEM)
+    meant, end = visit.json(ProcessToEnd), visit.served.on_end
+    if end is None:
+        raise conflict("This is part of another program, which is stopped by its own means.")
+    if meant.pid != os.getpid():
+        raise conflict(f"Process {meant.pid} does not serve here; process {os.getpid()} does.")
+    await visit.view.note(AuditEntry("process", decision=decision))
+    end(decision == "restarted")
+    return HttpAnswer(202)
 
 
 SIGN_IN = RestResource("sign-in", "The way to the page.")

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from toolcrib.catalog.accounting import OWN, by_server
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import Discovery
 from toolcrib.catalog.records import ServerShelf, barred_words
@@ -15,8 +16,8 @@ from toolcrib.config.secrets import masked, shown_args, shown_url
 from toolcrib.config.sharing import lanes_of, sharing_of
 from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.config.values import as_written
+from toolcrib.core.access import NATIVE
 from toolcrib.core.kinds import DiscoveryStatus, LinkState, Share
-from toolcrib.core.names import is_own
 from toolcrib.core.source import LaneStatus
 from toolcrib.core.view import ServerAttempt, ServerHealth, Standing, View
 from toolcrib.crib.crib import Crib
@@ -107,14 +108,24 @@ def server_view(crib: Crib, name: str) -> ServerView | None:
     """One configured server."""
     if name in crib.shelves:
         shelf = crib.shelves[name]
+        if isinstance(shelf.elsewhere, ServerView):
+            return shelf.elsewhere
         return _view(shelf.config, standing_of(shelf), crib.catalog.of_server(name), shelf)
     return _view(crib.disabled[name], standing_of_disabled(name)) if name in crib.disabled else None
 
 
 def native_view(crib: Crib) -> list[ServerView]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
-    routes = [route for route in crib.catalog.of_server("") if not is_own(route.name)]
-    return [structs.replace(_view(ServerConfig("native"), IN_ORDER, routes), runs="in this process")] if routes else []
+    return [view for view in inner_views(crib) if view.name == NATIVE]
+
+
+def inner_views(crib: Crib) -> list[ServerView]:
+    """A row for the native tools, and one for those that toolcrib brings along, where there are any."""
+    places = by_server(crib.catalog.of_server(""))
+    found = [(name, places[name]) for name in (NATIVE, OWN) if name in places]
+    return [
+        structs.replace(_view(ServerConfig(name), IN_ORDER, routes), runs="in this process") for name, routes in found
+    ]
 
 
 def _view(

@@ -8,7 +8,7 @@ from toolcrib.core.errors import InternalError, ToolcribError
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp.autopsy import AttemptFailed
 from toolcrib.sources.mcp.comeback import Dial, SupervisorSettings
-from toolcrib.sources.mcp.installing import Install, InstallQueue, damaged_entry, remove_entry
+from toolcrib.sources.mcp.installing import Damage, Install, InstallQueue, find_damage, remove_entry
 from toolcrib.sources.mcp.link import ExitTrace, Link, LinkEvents, bury
 from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, HandshakePatience, negotiate
 from toolcrib.wire import eras
@@ -84,18 +84,19 @@ class LinkConnector:
             self.dial = self._first_dial
             raise failed from None
 
-    def _damage(self, failed: AttemptFailed) -> str | None:
-        entry = damaged_entry(self._settings.fetch, failed.trouble.remains.stderr)
-        return None if entry is None or str(entry) in self._repaired else str(entry)
+    def _damage(self, failed: AttemptFailed) -> Damage | None:
+        damage = find_damage(self._settings.fetch, failed.trouble.remains.stderr)
+        return None if damage is None or str(damage.entry) in self._repaired else damage
 
     async def _has_repaired(self, failed: AttemptFailed) -> bool:
         """Whether what its command fetched was damaged, and is removed now."""
-        entry = damaged_entry(self._settings.fetch, failed.trouble.remains.stderr)
-        if entry is None or str(entry) in self._repaired:
+        damage = await asyncio.to_thread(self._damage, failed)
+        if damage is None:
             return False
-        self._repaired.add(str(entry))
-        self.repairing(f"what was fetched for it is damaged; {entry} is removed and fetched anew")
-        await asyncio.to_thread(remove_entry, entry)
+        self._repaired.add(str(damage.entry))
+        self.repairing(f"what was fetched for it is damaged; {damage.entry} is removed and fetched anew")
+        for part in damage.parts:
+            await asyncio.to_thread(remove_entry, part)
         return True
 
     async def _connect(self, attempt: ConnectAttempt, remembered: str) -> OpenLink:

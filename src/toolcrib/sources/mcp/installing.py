@@ -15,6 +15,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -79,6 +80,10 @@ class Fetch:
     package: str
     entry: Path | None = None
     """Where npm keeps what it fetched for exactly this command."""
+    cache: Path | None = None
+    """Where uv keeps all it fetched."""
+    program: str = ""
+    """What is run of it."""
 
     @property
     def words(self) -> str:
@@ -101,9 +106,10 @@ def fetch_of(argv: Sequence[str], env: Mapping[str, str]) -> Fetch | None:
     for manager in MANAGERS:
         count = len(manager.words)
         if tuple(plain[:count]) == manager.words:
-            packages = _packages(manager, plain[count:])
+            packages, program = _packages(manager, plain[count:])
             entry = npx_entry(packages, env) if manager.name == "npm" and packages else None
-            return Fetch(manager, packages[0] if packages else "what it runs", entry)
+            cache = uv_cache(plain, env) if manager.name == "uv" else None
+            return Fetch(manager, packages[0] if packages else "what it runs", entry, cache, program)
     return None
 
 
@@ -136,8 +142,8 @@ def _split(script: str) -> list[str]:
         return []
 
 
-def _packages(manager: Manager, words: Sequence[str]) -> list[str]:
-    """The packages that are named, or else the first word that is no option."""
+def _packages(manager: Manager, words: Sequence[str]) -> tuple[list[str], str]:
+    """The packages that are named, or else the first word that is no option; and that word."""
     named: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -148,8 +154,8 @@ def _packages(manager: Manager, words: Sequence[str]) -> list[str]:
             next(rest, None)
         elif word == "--" or not word.startswith("-"):
             first = next(rest, "") if word == "--" else word
-            return named or [first]
-    return named
+            return named or [first], first
+    return named, ""
 
 
 def npx_entry(packages: Sequence[str], env: Mapping[str, str]) -> Path:
@@ -157,6 +163,13 @@ def npx_entry(packages: Sequence[str], env: Mapping[str, str]) -> Path:
     cache = env.get("npm_config_cache") or env.get("NPM_CONFIG_CACHE") or str(Path(env.get("HOME") or "~") / ".npm")
     digest = hashlib.sha512("\n".join(sorted(packages)).encode()).hexdigest()[:16]
     return Path(cache).expanduser() / "_npx" / digest
+
+
+def uv_cache(words: Sequence[str], env: Mapping[str, str]) -> Path:
+    """Where uv keeps what it fetched."""
+    named = dict(pairwise(words)).get("--cache-dir") or env.get("UV_CACHE_DIR")
+    usual = Path(env.get("XDG_CACHE_HOME") or Path(env.get("HOME") or "~") / ".cache") / "uv"
+    return Path(named or usual).expanduser()
 
 
 class Delayable(Protocol):
@@ -324,18 +337,75 @@ def is_server_there(manager: Manager, look: TreeLook) -> bool:
     return not is_npm and bool(manager.runs) and any(re.search(manager.runs, command) for command in own)
 
 
-DAMAGED = (
+DAMAGED_NPM = (
     r"ERR_MODULE_NOT_FOUND|Cannot find (?:module|package)|MODULE_NOT_FOUND|ENOTEMPTY|ENOENT.*_npx"
     r"|could not determine executable to run|: (?:not found|command not found)|Permission denied.*_npx"
 )
+DAMAGED_UV = r"ModuleNotFoundError|ImportError|SyntaxError|Failed to spawn|bad interpreter"
+_MISSING = re.compile(r"No module named '(\w+)")
+_AT_FAULT = re.compile(r"site-packages/(\w+)")
 
 
-def damaged_entry(fetch: Fetch | None, words: Sequence[str]) -> Path | None:
-    """What npm keeps for this command, if the server's last words say that it is damaged; nothing else is touched."""
-    if fetch is None or fetch.entry is None or not re.search(DAMAGED, "\n".join(words)):
+class Damage(NamedTuple):
+    """What a package manager keeps for a command that cannot be used as it is."""
+
+    entry: Path
+    """What is shown, and told apart by."""
+    parts: tuple[Path, ...]
+    """What has to go, so that it is fetched anew."""
+
+
+def find_damage(fetch: Fetch | None, words: Sequence[str]) -> Damage | None:
+    """What is kept for this command, if the server's last words say that it is damaged; nothing else is touched."""
+    said = "\n".join(words)
+    if fetch is None:
         return None
-    is_own = fetch.entry.is_dir() and not fetch.entry.is_symlink() and fetch.entry.parent.name == "_npx"
-    return fetch.entry if is_own else None
+    if fetch.entry is not None and re.search(DAMAGED_NPM, said):
+        is_own = fetch.entry.is_dir() and not fetch.entry.is_symlink() and fetch.entry.parent.name == "_npx"
+        return Damage(fetch.entry, (fetch.entry,)) if is_own else None
+    if fetch.cache is not None and re.search(DAMAGED_UV, said):
+        return _find_uv_damage(fetch, fetch.cache, said)
+    return None
+
+
+def _find_uv_damage(fetch: Fetch, cache: Path, said: str) -> Damage | None:
+    """The environment uv made for the command, and the unpacked package it copied what is broken from."""
+    name = _normal(re.split(r"[\[@=<>~! ]", fetch.package)[0])
+    for link in sorted(cache.glob("environments-v*/*/*")):
+        made = link.resolve()
+        is_own = made.is_relative_to(cache.resolve()) and (made / "pyvenv.cfg").is_file()
+        if not is_own or not (f"/{made.name}/" in said or _lacks_program(made, name, fetch.program)):
+            continue
+        modules = {*_MISSING.findall(said), *_AT_FAULT.findall(said)[-1:]}
+        broken = {name, *(owner for module in modules if (owner := _owner(made, module)))} if modules else {name}
+        kept = [path for path in cache.glob("wheels-v*/*/*/*") if path.is_dir() and _normal(path.name) in broken]
+        return Damage(link, (made, *kept))
+    return None
+
+
+def _lacks_program(environment: Path, package: str, program: str) -> bool:
+    """Whether an environment was made for a package, and what is run of it is not there."""
+    if not program or (environment / "bin" / program).exists():
+        return False
+    return any(_normal(found.name.split("-")[0]) == package for found in _records(environment))
+
+
+def _owner(environment: Path, module: str) -> str:
+    """The package that brought a module."""
+    for found in _records(environment):
+        with contextlib.suppress(OSError):
+            lines = (found / "RECORD").read_text(errors="replace").splitlines()
+            if any(line.startswith((f"{module}/", f"{module}.")) for line in lines):
+                return _normal(found.name.split("-")[0])
+    return ""
+
+
+def _records(environment: Path) -> list[Path]:
+    return sorted(environment.glob("lib/python*/site-packages/*.dist-info"))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def remove_entry(entry: Path) -> None:
