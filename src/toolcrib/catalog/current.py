@@ -122,8 +122,9 @@ class Current:
 
         return forget
 
-    def merge(self, shelves: Iterable[ServerShelf], *, first: bool = False) -> None:
-        """Make one catalog of all listings; listeners are told only of real changes.
+    def merge(self, shelves: Iterable[ServerShelf], *, first: bool = False, trace_id: str = "") -> None:
+        """Make one catalog of all listings; listeners are told only of real changes. ``trace_id`` is that of the
+        discovery that found something new.
 
         Costs what changed: routes to servers that are as they were are kept, and of nothing new nothing comes.
         """
@@ -138,7 +139,7 @@ class Current:
             return
         lookalikes = self._lookalikes.follow(old.routes, catalog.routes)
         self.catalog = replace(catalog, lookalikes=lookalikes, stamps=_stamps(old, catalog))
-        self._announce(new_pairs(old.lookalikes, self.catalog.lookalikes))
+        self._announce(new_pairs(old.lookalikes, self.catalog.lookalikes), trace_id)
 
     def _merged(self, shelves: Iterable[ServerShelf]) -> Catalog:
         """The catalog of all listings; the one of now if nothing is different."""
@@ -154,11 +155,12 @@ class Current:
         for name, why in untold[:MOST_HIDDEN_TOLD]:
             self._emit(Event(events.TOOL_HIDDEN, "warning", {"tool": name, "reason": f"{why.reason}."}))
 
-    def _announce(self, untold: Sequence[tuple[str, str]]) -> None:
+    def _announce(self, untold: Sequence[tuple[str, str]], trace_id: str) -> None:
         for name, other in untold[:MOST_IMITATIONS_TOLD]:
             self._emit(Event(events.TOOL_IMITATES, "warning", {"tool": name, "resembles": other}))
         native, mcp = self.catalog.counts()
-        self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
+        traced = {"trace_id": trace_id} if trace_id else {}
+        self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp, **traced}))
         for listener in self._listeners:
             listener()
 

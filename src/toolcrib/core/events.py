@@ -1,6 +1,7 @@
 """What toolcrib tells about itself: small named events with plain fields, never argument values."""
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +43,14 @@ class Event:
     name: str
     level: str = "info"
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def trace_ids() -> Iterator[str]:
+    """Trace ids for what brings none; they have to be unique, not secret. Made by the hundred: that is cheaper."""
+    while True:
+        block = random.randbytes(16 * 128).hex()  # noqa: S311 - as the sentence says
+        for at in range(0, len(block), 32):
+            yield block[at : at + 32]
 
 
 Emit = Callable[[Event], None]

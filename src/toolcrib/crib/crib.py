@@ -27,7 +27,16 @@ from toolcrib.core.errors import CallerError, InternalError, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.names import name_of_alias, name_of_uri
 from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
-from toolcrib.core.requests import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, Request, Result
+from toolcrib.core.requests import (
+    SILENT,
+    BackChannel,
+    CallProgress,
+    OnProgress,
+    ProgressChannel,
+    Request,
+    Result,
+    told_of,
+)
 from toolcrib.core.source import Listing
 from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.accounts import ServerSignIns
@@ -324,16 +333,17 @@ class Crib:
         """Run what ``request`` made; the one place where trouble becomes a result."""
         try:
             target, step = self._steps[call.kind].get(call.name) or await self._find_step(call)
-            return await step(call if call.target == target else msgspec.structs.replace(call, target=target))
+            result = await step(call if call.target == target else msgspec.structs.replace(call, target=target))
+            return result.of(call)
         except ToolcribError as error:
-            return Result.failed(error)
+            return Result.failed(error).of(call)
         except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
-            self._emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            self._emit(Event("call.internal", "error", {**told_of(call), "error": repr(error)}))
             internal = InternalError(
                 f"toolcrib failed while running {call.name} ({type(error).__name__}).",
                 hint=f"The log has the details under id {call.id}.",
             )
-            return Result.failed(internal)
+            return Result.failed(internal).of(call)
 
     def refuse(self, call: Request, error: ToolcribError) -> Result:
         """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
@@ -416,9 +426,9 @@ class Crib:
             return self.fleet.health()
         return None if self.coordination is None else msgspec.structs.asdict(self.coordination.status())
 
-    async def show(self, result: Result, execution_id: str, duration_ms: float) -> bytes:
+    async def show(self, result: Result, call: Request, duration_ms: float) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
-        return await encode_result(self._parts.helpers, result, execution_id, duration_ms)
+        return await encode_result(self._parts.helpers, result, call, duration_ms)
 
     def roots_changed(self, caller: Caller) -> None:
         """A client says that the directories changed which it lets servers work in."""
@@ -470,6 +480,7 @@ class CribSource:
             call.target, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
         )
         inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
+        inner.context.trace_id = outer.trace_id
         try:
             result = await self._crib.run(inner)
         finally:

@@ -44,7 +44,7 @@ from toolcrib.core.offers import (
     Tool,
     offer_key,
 )
-from toolcrib.core.requests import Request
+from toolcrib.core.requests import Request, told_of
 from toolcrib.crib.servers import Parts
 
 _NAMED = (RequestKind.CALL, RequestKind.GET)
@@ -188,7 +188,7 @@ class Finder:
             raise
 
     def _tell_not_begun(self, call: Request, error: ToolcribError) -> None:
-        fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
+        fields = {**told_of(call), "caller": call.caller.id, "seconds": 0.0, "code": error.code}
         self._parts.emit(Event(events.CALL_FINISHED, "warning", fields))
         self.note_unknown(call, error)
 

@@ -99,7 +99,7 @@ class Servers:
     async def open(self, servers: Iterable[ServerConfig]) -> None:
         """Know the servers, with what earlier runs found out about them; none is started."""
         pins = self._current.security.pins
-        self._refresher = Refresher(self._parts.records, self._tell, lambda _: self._merge(), pins)
+        self._refresher = Refresher(self._parts.records, self._tell, self._merge, pins)
         self._parts.native.on_change(self._merge)
         records = await self._parts.records.read()
         self._written = self._with_attached({server.name: server for server in servers})
@@ -117,9 +117,10 @@ class Servers:
             self._parts.emit(Event("server.name.taken", "warning", {"server": name}))
         return {**written, **{name: source.config for name, source in attached.items()}}
 
-    def _merge(self) -> None:
+    def _merge(self, server: str = "") -> None:
         if not self._closed:
-            self._current.merge(self.shelves.values())
+            shelf = self.shelves.get(server)
+            self._current.merge(self.shelves.values(), trace_id="" if shelf is None else shelf.trace_id)
 
     def _tell(self, event: Event) -> None:
         """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""

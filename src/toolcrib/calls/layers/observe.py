@@ -16,7 +16,6 @@ from toolcrib.calls.layers.audit import (
     size_of,
     told_repairs,
     trace_id_of,
-    trace_ids,
     unknown_call,
 )
 from toolcrib.calls.live import GAVE_UP, UNFIT, About, Live, LiveCall, ended_by_person, message_of
@@ -26,8 +25,8 @@ from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
 from toolcrib.core.audit import VISIT, Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
-from toolcrib.core.events import Emit, Event
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.events import Emit, Event, trace_ids
+from toolcrib.core.requests import Request, Result, told_of
 
 
 def at_source() -> Layer:
@@ -70,13 +69,13 @@ def finished(call: Request, elapsed_s: float, code: str) -> Event:
     return Event(
         events.CALL_FINISHED,
         level,
-        {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": elapsed_s, "code": code},
+        {**told_of(call), "caller": call.caller.id, "seconds": elapsed_s, "code": code},
     )
 
 
 def slow(call: Request, elapsed_s: float) -> Event:
     """A call has taken long."""
-    return Event(events.CALL_SLOW, "warning", {"tool": call.name, "id": call.id, "seconds": round(elapsed_s, 3)})
+    return Event(events.CALL_SLOW, "warning", {**told_of(call), "seconds": round(elapsed_s, 3)})
 
 
 SUCCESS = "success"
@@ -172,10 +171,12 @@ class _Watch:
     def begin(self, call: Request, began: float) -> LiveCall | None:
         """Find out what shall be known of a call, and show it."""
         live, context = self._live, call.context
+        if not context.trace_id:
+            context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
+        context.security_level = self._about[1]
         if self._writes:
-            self._look_at(call)
+            context.facts = facts_of(call, self._told.redact, self._known)
         elif live is not None:
-            context.trace_id = context.trace_id or trace_id_of(call.meta)
             context.facts = {"arguments": shape_of(call.arguments, self._known)}
         if live is None:
             return None
@@ -184,16 +185,11 @@ class _Watch:
         entry = context.live = live.open(call, about, context.facts["arguments"], began)
         return entry
 
-    def _look_at(self, call: Request) -> None:
-        """Find out what the audit log shall know."""
-        context = call.context
-        context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
-        context.facts = facts_of(call, self._told.redact, self._known)
-
     async def visit(self, call: Request, following: Step, began: float) -> Result:
         """Only write down what the page looks at: nobody called anything."""
+        call.context.trace_id = call.context.trace_id or self._told.new_trace_id()
         if self._writes:
-            self._look_at(call)
+            call.context.facts = facts_of(call, self._told.redact, self._known)
         try:
             result = await following(call)
         except BaseException as error:
@@ -219,6 +215,7 @@ class _Watch:
         """The tool has answered, if only that it failed."""
         ended, fault = self._clock(), result.error
         elapsed_s, outcome = ended - began, SUCCESS if fault is None else fault.code
+        call.context.elapsed_s = elapsed_s
         if entry is not None and self._live is not None:
             message = "" if fault is None else UNFIT if outcome == InvalidArguments.code else fault.message
             self._live.close(entry, ended, outcome, message)
@@ -227,6 +224,7 @@ class _Watch:
             if self._told.redact is not None:
                 call.context.facts["result"] = result_values(result, self._told.redact)
             self._write(call, elapsed_s, outcome, "allowed")
+        self._tally.note_use(call.context.cpu_s, call.context.memory_bytes, size_of(result))
         if fault is None:
             self._tally.note(elapsed_s, 0)
         else:
@@ -248,12 +246,13 @@ class _Watch:
             self._fail_hidden(call, entry, began, error)
             return
         ended, code = self._clock(), code_of(error)
-        elapsed_s = ended - began
+        call.context.elapsed_s = elapsed_s = ended - began
         if entry is not None and self._live is not None:
             message = GAVE_UP if isinstance(error, asyncio.CancelledError) else message_of(error)
             self._live.close(entry, ended, code, message)
         if self._writes:
             self._write(call, elapsed_s, code, "denied" if isinstance(error, PermissionDenied) else "allowed")
+        self._tally.note_use(call.context.cpu_s, call.context.memory_bytes, 0)
         count_raised(self._tally, elapsed_s, error)
         self._emit(finished(call, elapsed_s, code))
         if elapsed_s > self._told.slow_s:

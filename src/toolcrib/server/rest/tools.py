@@ -15,7 +15,7 @@ from toolcrib.core.access import AUDIT, METRICS, NATIVE
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import OfferKind, RequestKind, SecurityLevel
-from toolcrib.core.requests import ErrorInfo
+from toolcrib.core.requests import ErrorInfo, Request
 from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
 from toolcrib.server.rest.about import About, Param, RestResource, count, one_of
 from toolcrib.server.views.caller import CallerView, RanCall
@@ -174,11 +174,11 @@ async def answer_call(visit: PageRequest, view: CallerView) -> HttpAnswer:
     body = visit.json(CallBody)
     ran = await view.run(visit.params["name"], body.arguments, body.timeout_seconds)
     if ran.result.error is not None and _never_ran(ran, ran.result.error):
-        raise _refused(ran.result.error, ran.call.id)
+        raise _refused(ran.result.error, ran.call)
     try:
         return json_bytes(await view.encode(ran))
     except ToolFailed as error:
-        raise HttpProblem(502, error.code, str(error), executionId=ran.call.id) from None
+        raise HttpProblem(502, error.code, str(error), executionId=ran.call.id, traceId=ran.call.context.trace_id) from None
 
 
 OFFERS_FOR = Param("query", "what it is for, in plain words; the best come first")
@@ -318,7 +318,7 @@ async def _get(visit: PageRequest) -> HttpAnswer:
 def _outcome(ran: RanCall) -> HttpAnswer:
     """What was read or got; its result has no place for a failure, so that each is a problem."""
     if ran.result.error is not None:
-        raise _refused(ran.result.error, ran.call.id)
+        raise _refused(ran.result.error, ran.call)
     raw = ran.result.raw
     return json_answer(ran.result.mcp) if raw is None else json_bytes(raw)
 
@@ -328,8 +328,9 @@ def _never_ran(ran: RanCall, error: ErrorInfo) -> bool:
     return error.code == InternalError.code or (not ran.call.context.sent and error.code in STATUSES)
 
 
-def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:
-    more: dict[str, Any] = {"retryable": error.retryable, "executionId": call_id, "details": dict(error.details)}
+def _refused(error: ErrorInfo, call: Request) -> HttpProblem:
+    ids = {"executionId": call.id, "traceId": call.context.trace_id}
+    more: dict[str, Any] = {"retryable": error.retryable, **ids, "details": dict(error.details)}
     retry_after_s = error.details.get("retry_after_s")
     if isinstance(retry_after_s, int | float):
         more["retryAfterSeconds"] = retry_after_s

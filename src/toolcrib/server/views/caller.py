@@ -69,6 +69,8 @@ class CallerView:
     caller: Caller
     is_operator: bool
     """Whether the caller looks after it, and so sees all of it."""
+    traceparent: str = ""
+    """The trace its calls belong to, as the request's header names it."""
 
     @property
     def _crib(self) -> Crib:
@@ -217,13 +219,14 @@ class CallerView:
     ) -> RanCall:
         """Ask for whatever is offered as the caller; failure is a result."""
         crib, began = self._crib, time.perf_counter()
+        meta = {"traceparent": self.traceparent} if self.traceparent else {}
         channel = SILENT if hear is None else ProgressChannel(SILENT, lambda progress: hear(call.id, progress))
-        call = crib.request(name, dict(arguments), self.caller, channel, timeout_s, kind=kind)
+        call = crib.request(name, dict(arguments), self.caller, channel, timeout_s, meta, kind=kind)
         return RanCall(call, await crib.run(call), time.perf_counter() - began)
 
     async def encode(self, ran: RanCall) -> bytes:
         """What came of a call, as JSON."""
-        return await self._crib.show(ran.result, ran.call.id, ran.duration_s * 1000)
+        return await self._crib.show(ran.result, ran.call, ran.duration_s * 1000)
 
     @property
     def is_watching(self) -> bool:

@@ -6,6 +6,9 @@ import functools
 import importlib
 import inspect
 import re
+import resource
+import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +27,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.offers import Tool
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.requests import Request, Result, told_of
 from toolcrib.core.source import Listing
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.sources.native.functions import Function, NativeTool, native_tool, to_result
@@ -147,7 +150,7 @@ class NativeSource:
                 raise
             raise CallCancelled(f"{call.name} cancelled itself.") from None
         except (Exception, SystemExit, BaseExceptionGroup) as error:
-            self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            self._emit(Event("call.raised", "error", {**told_of(call), "error": repr(error)}))
             raise to_failure(call.name, error) from error
 
     async def _run_reporting(self, entry: NativeTool, call: Request) -> Any:
@@ -166,8 +169,7 @@ class NativeSource:
         return await value if inspect.isawaitable(value) else value
 
     def _abandoned(self, call: Request) -> None:
-        fields = {"tool": call.name, "id": call.id}
-        self._emit(Event("tool.thread.abandoned", "warning", fields))
+        self._emit(Event("tool.thread.abandoned", "warning", told_of(call)))
 
     async def close(self) -> None:
         """Nothing to let go of: threads end with what they run, or with the program."""
@@ -289,30 +291,41 @@ def in_workers(workers: Workers) -> RunIsolated:
         given = {"module": module, "function": function, "name": call.name, "arguments": call.arguments}
         places = (*module_places(module), *module_places(__name__))
         answer = await workers.run(Task(call.name, _TARGET, given, places), entry.isolation)
-        return _read_answer(call.name, answer)
+        return _read_answer(call, answer)
 
     return run
 
 
-def _read_answer(name: str, answer: bytes) -> Result:
+def _read_answer(call: Request, answer: bytes) -> Result:
+    name = call.name
     try:
         outcome = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ToolFailed(f"{name} failed: its worker's answer cannot be read: {error}.") from None
+    call.context.cpu_s += outcome.get("cpu_s", 0.0)
+    call.context.memory_bytes = outcome.get("memory", 0)
     if "error" not in outcome:
         return Result(outcome["result"], value=outcome["data"])
     told = outcome["error"]
     raise _ERRORS.get(told["code"], ToolFailed)(told["message"], hint=told["hint"])
 
 
+def peak_memory() -> int:
+    """The most memory this process had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 def perform(given: Mapping[str, Any]) -> bytes:
     """In the worker: run the tool as the source would have done, and encode what came of it."""
+    began = time.process_time()
     try:
         function = getattr(importlib.import_module(given["module"]), given["function"])
         source = NativeSource([replace(native_tool(function), isolation=None)])
         (name,) = (shown.name for shown in source.listing.tools)
         result = asyncio.run(source.answer(Request(given["name"], name, dict(given["arguments"]))))
-        return msgspec.json.encode({"result": result.mcp, "data": result.json_data})
+        used = {"cpu_s": time.process_time() - began, "memory": peak_memory()}
+        return msgspec.json.encode({"result": result.mcp, "data": result.json_data, **used})
     except ToolcribError as error:
         told = {"code": error.code, "message": error.message, "hint": error.hint}
         return msgspec.json.encode({"error": told})
