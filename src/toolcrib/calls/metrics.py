@@ -61,8 +61,7 @@ class ToolMetrics:
         """Count what a call used."""
         self.cpu_s += cpu_s
         self.result_bytes += result_bytes
-        if memory_bytes > self.memory_bytes:
-            self.memory_bytes = memory_bytes
+        self.memory_bytes = max(self.memory_bytes, memory_bytes)
 
     def note_refused(self, code: str) -> None:
         """Count a call that the tool never got to do, or to finish."""
@@ -128,6 +127,10 @@ class Metrics:
         if tally is None:
             tally = self.tools[name] = ToolMetrics()
         return tally
+
+    def failing(self) -> dict[str, str]:
+        """The tools of which most of the last calls failed, and why the last one did."""
+        return {name: one.last_error for name, one in self.tools.items() if one.health is Health.UNHEALTHY}
 
     def count_unknown(self, code: str) -> None:
         """Count a call that found no tool."""

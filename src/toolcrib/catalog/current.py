@@ -8,6 +8,7 @@ from toolcrib.catalog.catalog import Catalog, LeftOut
 from toolcrib.catalog.lookalikes import LookalikeIndex, new_pairs
 from toolcrib.catalog.merge import (
     Offering,
+    Room,
     SourceRoutes,
     configured_view,
     join_routes,
@@ -101,13 +102,11 @@ MOST_HIDDEN_TOLD = 20
 class Current:
     """Holds the current catalog and notifies listeners when it changes."""
 
-    def __init__(
-        self, native: LocalSource, security: SecurityConfig, emit: Emit, *, prefix: bool, capacity: int
-    ) -> None:
+    def __init__(self, native: LocalSource, security: SecurityConfig, emit: Emit, *, prefix: bool, room: Room) -> None:
         self.catalog = Catalog()
         self.security = security
         """By which tools are dressed; counts from the next merge on."""
-        self._emit, self._prefix, self._capacity = emit, prefix, capacity
+        self._emit, self._prefix, self._room = emit, prefix, room
         self._routes, self._lookalikes = RouteCache(native, prefix=prefix), LookalikeIndex()
         self._sources: list[SourceRoutes] = []
         """What the catalog was merged of."""
@@ -147,7 +146,7 @@ class Current:
         if len(old) == len(self._sources) and all(map(is_, old, self._sources)):
             return self.catalog
         native, *servers = self._sources
-        return join_routes(native, servers, self._capacity, self.catalog.version + 1)
+        return join_routes(native, servers, self._room, self.catalog.version + 1)
 
     def _tell_clashes(self, old: Mapping[str, LeftOut], new: Mapping[str, LeftOut]) -> None:
         """Say which tools are hidden by others of their name, each when that begins."""

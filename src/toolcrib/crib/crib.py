@@ -58,7 +58,7 @@ class Crib:
 
     def __init__(self, parts: Parts, layers: Sequence[Layer]) -> None:
         self._parts, self._layers, self._emit = parts, layers, parts.emit
-        self._current = Current(parts.native, parts.security, parts.emit, prefix=parts.prefix, capacity=parts.capacity)
+        self._current = Current(parts.native, parts.security, parts.emit, prefix=parts.prefix, room=parts.room)
         self._current.on_change(self._forget_steps)
         self._finder: Finder | None = None
         self._steps: dict[RequestKind, dict[str, tuple[str, Step]]] = {kind: {} for kind in RequestKind}
@@ -72,6 +72,8 @@ class Crib:
         """The configuration it was made from, and where; for the server."""
         self.sign_ins: ServerSignIns | None = None
         """How people sign in at servers; ``None`` where a program put the Crib together by itself."""
+        self._ailing: Mapping[str, str] = {}
+        """The tools whose own health check failed when they were last asked, and why."""
         self.modules = NativeModules(())
         """The modules that ``native`` names; ``follow`` takes in their edits."""
         self.has_prefixes = parts.prefix
@@ -217,7 +219,7 @@ class Crib:
         return self._parts.native.register(function)
 
     def unregister(self, name: str) -> bool:
-        """Remove a native tool; whether there was one."""
+        """Remove a native tool with all its versions, or one of them by ``name@version``; whether there was one."""
         return self._parts.native.unregister(name)
 
     def as_source(self, name: str) -> "CribSource":
@@ -263,6 +265,21 @@ class Crib:
         if (unfit := self._unfit(name, given, caller, timeout_s)) is not None:
             return unfit
         return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
+
+    async def validate(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, caller: Caller = LOCAL_USER
+    ) -> Result:
+        """Whether a tool would take these arguments, without running it; ``data`` is what it would be given, with
+        defaults filled in and slips put right. Nothing is counted, and nobody is asked."""
+        given = {} if arguments is None else arguments
+        try:
+            check_request(name, given, caller, None)
+            call = self.request(name, dict(given), caller)
+            if self._finder is None:
+                raise not_open()
+            return (await self._finder.rehearse(call, await self.current())).of(call)
+        except ToolcribError as error:
+            return Result.failed(error)
 
     def _unfit(self, name: object, arguments: object, caller: object, timeout_s: object) -> Result | None:
         """The result of what no request can be made of; it is written down."""
@@ -398,15 +415,24 @@ class Crib:
         shelf = self.shelves.get(server)
         return shelf is None or self.servers.fresh.is_stale(shelf)
 
+    async def check_health(self) -> CribHealth:
+        """The same, after each native tool that brings a health check was asked how it is."""
+        self._ailing = await self._parts.native.ailing()
+        return self.health()
+
     def health(self) -> CribHealth:
         """The state of the registry, its servers and tools."""
         servers, parts = self.servers.health(), self.parts()
-        away = away_parts(parts, servers)
+        away, ailing = (
+            away_parts(parts, servers),
+            {name: why for name, why in self._ailing.items() if self.lookup(name)},
+        )
         return CribHealth(
-            status=overall_health(servers, away),
+            status=overall_health(servers, away | ailing),
             away=away,
             parts={name: problem or "ok" for name, problem in parts.items()},
             tools=ToolCounts(*self.catalog.counts()),
+            failing=self.metrics.failing() | ailing,
             servers=servers,
             calls=self.metrics.totals(),
             audit=msgspec.structs.asdict(self.audit.status()),

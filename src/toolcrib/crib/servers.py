@@ -15,12 +15,13 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.disorder import UNTRUSTED, has_field
 from toolcrib.catalog.entries import server_health
+from toolcrib.catalog.merge import ROOM, Room
 from toolcrib.catalog.pins import FieldTrust, apps_of, by_key
 from toolcrib.catalog.records import RecordStore, ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import LockStore, Pin, Record
-from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.model import Config, ServerConfig, is_same_connection
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
@@ -68,7 +69,7 @@ class Parts:
     list_grace_s: float = 5.0
     prefix: bool = True
     """Whether tools are named with their server."""
-    capacity: int = 10_000
+    room: Room = ROOM
     ledger: LockStore | None = None
     """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
@@ -80,6 +81,11 @@ class Parts:
     close_last: Callable[[], Any] | None = None
     seal: Seal = field(default_factory=lambda: Seal(elapsed))
     """For what stateless clients carry from one request to the next."""
+
+
+def room_of(config: Config) -> Room:
+    """How much the catalogue may hold."""
+    return Room(config.capacity, config.catalog_memory)
 
 
 class Servers:

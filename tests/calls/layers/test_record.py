@@ -67,6 +67,9 @@ async def test_a_good_call_is_counted_and_told_quietly():
         "refused": 0,
         "totalSeconds": 0.25,
         "slowestSeconds": 0.25,
+        "cpuSeconds": 0.0,
+        "peakMemoryBytes": 0,
+        "resultBytes": 0,
         "lastError": "",
         "health": "healthy",
     }
@@ -95,6 +98,9 @@ async def test_a_bad_call_is_counted_told_and_passed_on(outcome, code, last_erro
         "refused": 0,
         "totalSeconds": 0.25,
         "slowestSeconds": 0.25,
+        "cpuSeconds": 0.0,
+        "peakMemoryBytes": 0,
+        "resultBytes": 0,
         "lastError": last_error,
         "health": "unhealthy",
     }

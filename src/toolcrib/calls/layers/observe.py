@@ -26,7 +26,7 @@ from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
 from toolcrib.core.audit import VISIT, Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event, trace_ids
-from toolcrib.core.requests import Request, Result, told_of
+from toolcrib.core.requests import ErrorInfo, Request, Result, told_of
 
 
 def at_source() -> Layer:
@@ -63,9 +63,8 @@ def code_of(error: BaseException) -> str:
     return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"
 
 
-def finished(call: Request, elapsed_s: float, code: str) -> Event:
+def finished(call: Request, elapsed_s: float, code: str, level: str = "warning") -> Event:
     """A call has ended, with an error if there is a code."""
-    level = "warning" if code else "debug"
     return Event(
         events.CALL_FINISHED,
         level,
@@ -102,6 +101,8 @@ class Told:
     new_trace_id: Callable[[], str] = field(default_factory=lambda: trace_ids().__next__)
     redact: Callable[[str], str] | None = None
     """Takes the secrets out of encoded arguments and results; ``None``: neither is written down at all."""
+    level: str = "debug"
+    """Of what is told of a call that went well."""
     slow_s: float = math.inf
     """Whatever takes longer is told as a warning."""
 
@@ -165,7 +166,7 @@ class _Watch:
         self._known = plain_names(subject.offer.input_schema)
         self._metrics, self._tally = watchers.metrics, watchers.metrics.of(subject.key)
         self._event = str(subject.kind)
-        self._tells_success = events.hears(watchers.emit, "debug")
+        self._tells_success = events.hears(watchers.emit, told.level)
         self._writes = not isinstance(watchers.log, NoAudit)
 
     def begin(self, call: Request, began: float) -> LiveCall | None:
@@ -215,24 +216,29 @@ class _Watch:
         """The tool has answered, if only that it failed."""
         ended, fault = self._clock(), result.error
         elapsed_s, outcome = ended - began, SUCCESS if fault is None else fault.code
-        call.context.elapsed_s = elapsed_s
+        call.context.elapsed_s, size = elapsed_s, size_of(result)
         if entry is not None and self._live is not None:
             message = "" if fault is None else UNFIT if outcome == InvalidArguments.code else fault.message
             self._live.close(entry, ended, outcome, message)
         if self._writes:
-            call.context.facts["result_size"] = size_of(result)
+            call.context.facts["result_size"] = size
             if self._told.redact is not None:
                 call.context.facts["result"] = result_values(result, self._told.redact)
             self._write(call, elapsed_s, outcome, "allowed")
-        self._tally.note_use(call.context.cpu_s, call.context.memory_bytes, size_of(result))
+        self._tally.note_use(call.context.cpu_s, call.context.memory_bytes, size)
         if fault is None:
             self._tally.note(elapsed_s, 0)
         else:
             self._tally.note_failed(elapsed_s, outcome, fault.message)
         if fault is not None or self._tells_success:
-            self._emit(finished(call, elapsed_s, "" if fault is None else outcome))
+            self._emit(self._finished(call, elapsed_s, fault))
         if elapsed_s > self._told.slow_s:
             self._emit(slow(call, elapsed_s))
+
+    def _finished(self, call: Request, elapsed_s: float, fault: ErrorInfo | None) -> Event:
+        if fault is None:
+            return finished(call, elapsed_s, "", self._told.level)
+        return finished(call, elapsed_s, fault.code)
 
     def settle(self, call: Request, entry: LiveCall | None, error: BaseException) -> BaseException:
         """What really ended a call: a cancellation may be the word of a person."""

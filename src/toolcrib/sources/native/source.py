@@ -26,7 +26,7 @@ from toolcrib.core.errors import (
     UnknownTool,
 )
 from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.offers import Tool
+from toolcrib.core.offers import Tool, to_mcp
 from toolcrib.core.requests import Request, Result, told_of
 from toolcrib.core.source import Listing
 from toolcrib.isolate.worker import Task, Workers, module_places
@@ -34,6 +34,8 @@ from toolcrib.sources.native.functions import Function, NativeTool, native_tool,
 from toolcrib.sources.native.running import ToolThreads, has_listener, reporting
 
 CAPACITY = 10_000
+HEALTH_CHECK_S = 5.0
+"""How long a tool's own health check may take."""
 RunIsolated = Callable[[NativeTool, Request], Awaitable[Result]]
 
 _TARGET = f"{__name__}:perform"
@@ -60,12 +62,13 @@ class NativeSource:
         *,
         emit: Emit = drop,
         capacity: int = CAPACITY,
+        memory: int = 0,
         run_isolated: RunIsolated = refuse_isolated,
     ) -> None:
         self._tools: dict[str, NativeTool] = {}
         self._versions: dict[str, dict[str, NativeTool]] = {}
         """By the plain name, each version of a tool; ``_tools`` has them under the names they are called by."""
-        self._capacity = capacity
+        self._capacity, self._memory = capacity, memory
         self._run_isolated = run_isolated
         self._emit = emit
         self._listeners: list[Callable[[], None]] = []
@@ -94,6 +97,12 @@ class NativeSource:
         if previous is None and len(self._tools) >= self._capacity:
             reason = f"there are {len(self._tools)} tools already, and no more than {self._capacity} may be registered."
             raise DefinitionError(tool.name, "capacity", reason, hint="Unregister some, or raise [catalog] capacity.")
+        if self._memory:
+            others = [entry.tool for entry in self._tools.values() if entry is not previous]
+            taken = sum(len(msgspec.json.encode(to_mcp(each), enc_hook=str)) for each in (*others, tool))
+            if taken > self._memory:
+                reason = f"with it the definitions take {taken} bytes, and no more than {self._memory} may be taken."
+                raise DefinitionError(tool.name, "memory", reason, hint="Shorten them, or raise [catalog] memory.")
 
     def _arrange(self, name: str) -> None:
         """Give the newest version the plain name, and each other one its own."""
@@ -171,8 +180,29 @@ class NativeSource:
     def _abandoned(self, call: Request) -> None:
         self._emit(Event("tool.thread.abandoned", "warning", told_of(call)))
 
+    async def ailing(self) -> dict[str, str]:
+        """The tools whose own health check fails, and why; all are asked at once."""
+        checks = {name: entry.health_check for name, entry in self._tools.items()}
+        asked = {name: check_health(check) for name, check in checks.items() if check is not None}
+        found = await asyncio.gather(*asked.values())
+        return {name: why for name, why in zip(asked, found, strict=True) if why}
+
     async def close(self) -> None:
         """Nothing to let go of: threads end with what they run, or with the program."""
+
+
+async def check_health(check: Callable[[], Any]) -> str:
+    """Why a tool says that it cannot do its work; empty if it can."""
+    try:
+        async with asyncio.timeout(HEALTH_CHECK_S):
+            found = await (check() if inspect.iscoroutinefunction(check) else asyncio.to_thread(check))
+    except TimeoutError:
+        return f"Its health check did not end within {HEALTH_CHECK_S:g} s."
+    except Exception as error:  # the edge of a tool's own code
+        return f"Its health check failed: {type(error).__name__}: {error}".removesuffix(": ") + "."
+    if isinstance(found, str):
+        return found
+    return "Its health check says that it cannot work." if found is False else ""
 
 
 def _is_same_function(one: NativeTool, other: NativeTool) -> bool:
