@@ -14,7 +14,7 @@ AUDIT = {"enabled": True, "problem": "", "written": 7, "backlog": 1, "failures":
 
 
 def health(**changed: Any) -> CribHealth:
-    whole = CribHealth(Health.HEALTHY, {}, {"audit": "ok"}, ToolCounts(3, 40), {"files": SERVER}, None, AUDIT)
+    whole = CribHealth(Health.HEALTHY, {}, {"audit": "ok"}, ToolCounts(3, 40), {}, {"files": SERVER}, None, AUDIT)
     return msgspec.structs.replace(whole, **changed)
 
 

@@ -26,11 +26,10 @@ async def test_listeners_hear_of_real_changes_only():
         await made.crib.refresh("files")
 
     assert (changes, same) == ([["files__read"], ["files__write"]], True)
-    assert made.told(events.REGISTRY_UPDATED) == [
-        {"native": 0, "mcp": 0},
-        {"native": 0, "mcp": 1},
-        {"native": 0, "mcp": 1},
-    ]
+    told = made.told(events.REGISTRY_UPDATED)
+    assert [(each["native"], each["mcp"]) for each in told] == [(0, 0), (0, 1), (0, 1)]
+    found = [each["trace_id"] for each in made.told(events.DISCOVERY_SERVER_SUCCESS)]
+    assert [each.get("trace_id") for each in told] == [None, found[0], found[-1]]
 
 
 async def test_without_prefixes_a_clash_that_is_known_at_start_is_an_error():

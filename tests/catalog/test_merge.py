@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
-from toolcrib.catalog.merge import Offering, beyond_capacity, merge
+from toolcrib.catalog.merge import Offering, Room, beyond_capacity, merge
 from toolcrib.core.offers import Tool
 from toolcrib.sources.native.functions import tool
 from toolcrib.sources.native.source import NativeSource
@@ -100,7 +100,7 @@ async def test_beyond_the_capacity_what_comes_last_by_name_is_left_out():
         offering(FakeSource("a"), "z", "y", "x", view=lambda _, tool: (tool, "allow")),
     ]
 
-    catalog = merge(offering(NATIVE, "zoo"), offers, capacity=3)
+    catalog = merge(offering(NATIVE, "zoo"), offers, room=Room(3))
 
     assert list(catalog.routes) == ["a__x", "a__y", "zoo"]
     full = LeftOut(LeftOutKind.FULL, "the catalogue is full at 3 tools ([catalog] capacity)")

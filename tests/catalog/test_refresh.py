@@ -43,7 +43,12 @@ class Freshness:
         return self.refresher.add(server(source.name, **config), source, known)
 
     def told(self, name: str) -> list[dict]:
-        return [dict(event.fields) for event in self.events if event.name == name]
+        return [untraced(event) for event in self.events if event.name == name]
+
+
+def untraced(event: Event) -> dict:
+    """What an event says, but for the trace that it belongs to."""
+    return {key: value for key, value in event.fields.items() if key != "trace_id"}
 
 
 def server(name: str, **config: object) -> ServerConfig:
@@ -93,10 +98,12 @@ async def test_the_first_need_discovers_and_tells(fresh):
     await fresh.refresher.need(LONG_S)
 
     assert names(shelf) == ["read", "write"]
-    assert [(event.name, dict(event.fields)) for event in fresh.events] == [
+    assert [(event.name, untraced(event)) for event in fresh.events] == [
         (events.DISCOVERY_STARTED, {"servers": 1}),
         (events.DISCOVERY_SERVER_SUCCESS, {"server": "files", "tools": 2}),
     ]
+    (trace_id,) = {event.fields["trace_id"] for event in fresh.events}
+    assert (len(trace_id), int(trace_id, 16) > 0) == (32, True)
     assert fresh.updated == ["files"]
     stored = (await fresh.records.read())["files"]
     assert stored == shelf.record

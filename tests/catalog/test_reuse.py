@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.lookalikes import find_lookalikes
+from toolcrib.catalog.merge import Room
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, ToolConfig
@@ -69,7 +70,7 @@ class World:
     """Servers and rules that change, and the catalog that follows them."""
 
     def __init__(self, prefix: bool, capacity: int) -> None:
-        self.native, self.shelves, self.settings = NativeSource(), {}, {"prefix": prefix, "capacity": capacity}
+        self.native, self.shelves, self.settings = NativeSource(), {}, {"prefix": prefix, "room": Room(capacity)}
         self.current = Current(self.native, SecurityConfig(), self._ignore, **self.settings)
         self.current.merge((), first=True)
 

@@ -227,7 +227,7 @@ def test_a_call_never_raises(outcome, arguments, name, listing_fails):
 
     assert result.success or result.error.code in errors.TOOL_CODES
     assert repr(result)
-    assert call_result(result, "", 0.0).success is result.success
+    assert call_result(result, ("", ""), 0.0).success is result.success
 
 
 async def test_arguments_that_are_no_object_are_the_callers_mistake():
@@ -262,12 +262,13 @@ async def test_a_fault_of_our_own_is_a_result_with_an_id_for_the_log():
     async with memory_crib(files) as made:
         result = await made.crib.call("files__read")
 
-    call_id = made.told("call.internal")[0]["id"]
+    call_id, trace_id = result.metadata["execution_id"], result.metadata["trace_id"]
     assert result.error.code == "TOOL_INTERNAL"
     assert result.error.message == (
         f"toolcrib failed while running files__read (KeyError). The log has the details under id {call_id}."
     )
-    assert made.told("call.internal") == [{"tool": "files__read", "id": call_id, "error": "KeyError('secret inside')"}]
+    told = {"tool": "files__read", "id": call_id, "trace_id": trace_id, "error": "KeyError('secret inside')"}
+    assert made.told("call.internal") == [told]
 
 
 async def test_a_late_tool_is_cancelled_and_says_so():

@@ -161,6 +161,10 @@ class MovingWindow:
             return 0.0
         return max(0.0, uses[0] + rate.window_s - now)
 
+    def left(self, now: float) -> int:
+        """How many more uses are within the rate now."""
+        return self.rate.count - sum(1 for used in self._uses if used + self.rate.window_s > now)
+
     def use(self, now: float) -> None:
         """Count one use; asking first is the caller's part."""
         self._uses.append(now)

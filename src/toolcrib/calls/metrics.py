@@ -27,6 +27,12 @@ class ToolMetrics:
     """Calls with arguments that did not fit, or that were cancelled."""
     total_s: float = 0.0
     slowest_s: float = 0.0
+    cpu_s: float = 0.0
+    """Processor time of native functions, as far as it can be told: those in threads and in workers."""
+    memory_bytes: int = 0
+    """The most memory that a worker took for one call."""
+    result_bytes: int = 0
+    """What its results came to, all together."""
     last_error: str = ""
     recent: int = 0
     """How the last ``RECENT`` calls ended, one bit each: 1 for a failure."""
@@ -50,6 +56,12 @@ class ToolMetrics:
         self.note(elapsed_s, 1)
         self.failures[code] = self.failures.get(code, 0) + 1
         self.last_error = message[:500]
+
+    def note_use(self, cpu_s: float, memory_bytes: int, result_bytes: int) -> None:
+        """Count what a call used."""
+        self.cpu_s += cpu_s
+        self.result_bytes += result_bytes
+        self.memory_bytes = max(self.memory_bytes, memory_bytes)
 
     def note_refused(self, code: str) -> None:
         """Count a call that the tool never got to do, or to finish."""
@@ -77,6 +89,9 @@ class ToolMetrics:
             refused=self.refused,
             total_seconds=round(self.total_s, 6),
             slowest_seconds=round(self.slowest_s, 6),
+            cpu_seconds=round(self.cpu_s, 6),
+            peak_memory_bytes=self.memory_bytes,
+            result_bytes=self.result_bytes,
             last_error=self.last_error,
             health=self.health,
         )
@@ -113,6 +128,10 @@ class Metrics:
             tally = self.tools[name] = ToolMetrics()
         return tally
 
+    def failing(self) -> dict[str, str]:
+        """The tools of which most of the last calls failed, and why the last one did."""
+        return {name: one.last_error for name, one in self.tools.items() if one.health is Health.UNHEALTHY}
+
     def count_unknown(self, code: str) -> None:
         """Count a call that found no tool."""
         self.unknown[code] = self.unknown.get(code, 0) + 1
@@ -144,6 +163,7 @@ def exposition(metrics: Metrics, health: CribHealth, version: str, started_at: f
         _family("process_start_time_seconds", "gauge", "When it was started.", [("", {}, started_at)]),
         _family("toolcrib_calls", "counter", "Calls that ran, by how they ended.", _calls(tallies)),
         _family("toolcrib_call_duration_seconds", "histogram", "How long calls took.", _durations(tallies)),
+        *_uses(tallies),
         _family("toolcrib_calls_in_flight", "gauge", "Calls under way.", [("", {}, metrics.in_flight)]),
         _family("toolcrib_call_refusals", "counter", "Calls that no tool did, by code.", _refusals(metrics)),
         *_catalogue(health),
@@ -186,6 +206,7 @@ def _sum(tallies: Iterable[ToolMetrics]) -> ToolMetrics:
         total.executed += tally.executed
         total.failed += tally.failed
         total.total_s += tally.total_s
+        total.note_use(tally.cpu_s, tally.memory_bytes, tally.result_bytes)
         total.durations = [one + other for one, other in zip(total.durations, tally.durations, strict=True)]
         for code, count in tally.failures.items():
             total.failures[code] = total.failures.get(code, 0) + count
@@ -197,6 +218,16 @@ def _calls(tallies: Mapping[str, ToolMetrics]) -> Iterator[Sample]:
         yield "", {"tool": tool, "outcome": "success"}, tally.executed - tally.failed
         for code, count in sorted(tally.failures.items()):
             yield "", {"tool": tool, "outcome": code}, count
+
+
+def _uses(tallies: Mapping[str, ToolMetrics]) -> Iterator[Iterator[str]]:
+    """What the calls of each tool used, where that is known."""
+    cpu = [("", {"tool": tool}, round(tally.cpu_s, 6)) for tool, tally in tallies.items() if tally.cpu_s]
+    memory = [("", {"tool": tool}, tally.memory_bytes) for tool, tally in tallies.items() if tally.memory_bytes]
+    sizes = [("", {"tool": tool}, tally.result_bytes) for tool, tally in tallies.items()]
+    yield _family("toolcrib_call_cpu_seconds", "counter", "Processor time of native functions.", cpu)
+    yield _family("toolcrib_call_peak_memory_bytes", "gauge", "The most memory an isolated call took.", memory)
+    yield _family("toolcrib_call_result_bytes", "counter", "What results came to.", sizes)
 
 
 def _durations(tallies: Mapping[str, ToolMetrics]) -> Iterator[Sample]:

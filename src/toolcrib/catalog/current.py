@@ -8,6 +8,7 @@ from toolcrib.catalog.catalog import Catalog, LeftOut
 from toolcrib.catalog.lookalikes import LookalikeIndex, new_pairs
 from toolcrib.catalog.merge import (
     Offering,
+    Room,
     SourceRoutes,
     configured_view,
     join_routes,
@@ -101,13 +102,11 @@ MOST_HIDDEN_TOLD = 20
 class Current:
     """Holds the current catalog and notifies listeners when it changes."""
 
-    def __init__(
-        self, native: LocalSource, security: SecurityConfig, emit: Emit, *, prefix: bool, capacity: int
-    ) -> None:
+    def __init__(self, native: LocalSource, security: SecurityConfig, emit: Emit, *, prefix: bool, room: Room) -> None:
         self.catalog = Catalog()
         self.security = security
         """By which tools are dressed; counts from the next merge on."""
-        self._emit, self._prefix, self._capacity = emit, prefix, capacity
+        self._emit, self._prefix, self._room = emit, prefix, room
         self._routes, self._lookalikes = RouteCache(native, prefix=prefix), LookalikeIndex()
         self._sources: list[SourceRoutes] = []
         """What the catalog was merged of."""
@@ -122,8 +121,9 @@ class Current:
 
         return forget
 
-    def merge(self, shelves: Iterable[ServerShelf], *, first: bool = False) -> None:
-        """Make one catalog of all listings; listeners are told only of real changes.
+    def merge(self, shelves: Iterable[ServerShelf], *, first: bool = False, trace_id: str = "") -> None:
+        """Make one catalog of all listings; listeners are told only of real changes. ``trace_id`` is that of the
+        discovery that found something new.
 
         Costs what changed: routes to servers that are as they were are kept, and of nothing new nothing comes.
         """
@@ -138,7 +138,7 @@ class Current:
             return
         lookalikes = self._lookalikes.follow(old.routes, catalog.routes)
         self.catalog = replace(catalog, lookalikes=lookalikes, stamps=_stamps(old, catalog))
-        self._announce(new_pairs(old.lookalikes, self.catalog.lookalikes))
+        self._announce(new_pairs(old.lookalikes, self.catalog.lookalikes), trace_id)
 
     def _merged(self, shelves: Iterable[ServerShelf]) -> Catalog:
         """The catalog of all listings; the one of now if nothing is different."""
@@ -146,7 +146,7 @@ class Current:
         if len(old) == len(self._sources) and all(map(is_, old, self._sources)):
             return self.catalog
         native, *servers = self._sources
-        return join_routes(native, servers, self._capacity, self.catalog.version + 1)
+        return join_routes(native, servers, self._room, self.catalog.version + 1)
 
     def _tell_clashes(self, old: Mapping[str, LeftOut], new: Mapping[str, LeftOut]) -> None:
         """Say which tools are hidden by others of their name, each when that begins."""
@@ -154,11 +154,12 @@ class Current:
         for name, why in untold[:MOST_HIDDEN_TOLD]:
             self._emit(Event(events.TOOL_HIDDEN, "warning", {"tool": name, "reason": f"{why.reason}."}))
 
-    def _announce(self, untold: Sequence[tuple[str, str]]) -> None:
+    def _announce(self, untold: Sequence[tuple[str, str]], trace_id: str) -> None:
         for name, other in untold[:MOST_IMITATIONS_TOLD]:
             self._emit(Event(events.TOOL_IMITATES, "warning", {"tool": name, "resembles": other}))
         native, mcp = self.catalog.counts()
-        self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
+        traced = {"trace_id": trace_id} if trace_id else {}
+        self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp, **traced}))
         for listener in self._listeners:
             listener()
 

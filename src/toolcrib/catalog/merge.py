@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import msgspec
 
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.catalog.levels import ToolRules
@@ -11,7 +14,7 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.limits import ToolLimits
 from toolcrib.core.names import join_name
-from toolcrib.core.offers import Offer, OfferKind, Tool, offer_key
+from toolcrib.core.offers import Offer, OfferKind, Tool, offer_key, to_mcp
 from toolcrib.core.source import Source
 
 View = Callable[[str, Offer], tuple[Offer, Policy]]
@@ -106,28 +109,45 @@ def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
     return SourceRoutes(server, routes, left_out, offer.other_routes(server, left_out, prefix=prefix), quiet)
 
 
+class Room(NamedTuple):
+    """What the catalogue may hold."""
+
+    tools: int = CAPACITY
+    memory: int = 0
+    """Bytes of definitions; zero is no limit."""
+
+    def taken_by(self, routes: Iterable[Route]) -> int:
+        """How much of the memory these tools take; nothing where there is no limit, since it takes a while to tell."""
+        return sum(len(_encode(to_mcp(route.tool))) for route in routes) if self.memory else 0
+
+
+ROOM = Room()
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
 def merge(
-    native: Offering, servers: Iterable[Offering], *, prefix: bool = True, capacity: int = CAPACITY, version: int = 0
+    native: Offering, servers: Iterable[Offering], *, prefix: bool = True, room: Room = ROOM, version: int = 0
 ) -> Catalog:
     """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name.
 
-    Beyond ``capacity`` the tools of the servers that come last by name are left out, and of each the last by name.
+    Beyond the ``room`` the tools of the servers that come last by name are left out, and of each the last by name.
     """
-    return join_routes(
-        native_routes(native), [server_routes(offer, prefix=prefix) for offer in servers], capacity, version
-    )
+    return join_routes(native_routes(native), [server_routes(offer, prefix=prefix) for offer in servers], room, version)
 
 
-def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity: int, version: int) -> Catalog:
+def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], room: Room, version: int) -> Catalog:
     """One catalog of what all sources have, by the same rules."""
     routes, left_out, others = dict(native.routes), dict(native.left_out), dict(native.others)
-    quiet = native.quiet
+    quiet, taken = native.quiet, room.taken_by(native.routes.values())
     for part in sorted(servers, key=lambda part: part.server):
         left_out.update(part.left_out)
-        if len(routes) + len(part.routes) <= capacity and routes.keys().isdisjoint(part.routes):
+        more = room.taken_by(part.routes.values())
+        fits = len(routes) + len(part.routes) <= room.tools and (not room.memory or taken + more <= room.memory)
+        if fits and routes.keys().isdisjoint(part.routes):
             routes.update(part.routes)  # nearly always so, and a hundred times faster than one by one
+            taken += more
         else:
-            _add_server(part, routes, left_out, capacity)
+            taken = _add_server(part, routes, left_out, room, taken)
         if part.others:
             others = {**part.others, **others}  # who comes first keeps a shared name
         if part.quiet:
@@ -137,16 +157,24 @@ def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity:
     return Catalog(by_name, left_out, version, others=sorted_others, quiet=quiet)
 
 
-def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, LeftOut], capacity: int) -> None:
+def _add_server(
+    part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, LeftOut], room: Room, taken_bytes: int
+) -> int:
+    """Add what there is room for; how many bytes are taken then."""
     for name, route in part.routes.items():
         taken = routes.get(name)
         if taken is not None:
             left_out[join_name(part.server, route.original_name)] = _conflict(part.server, taken)
-        elif len(routes) >= capacity:
-            reason = f"the catalogue is full at {capacity} tools ([catalog] capacity)"
+        elif len(routes) >= room.tools:
+            reason = f"the catalogue is full at {room.tools} tools ([catalog] capacity)"
+            left_out[name] = LeftOut(LeftOutKind.FULL, reason)
+        elif room.memory and taken_bytes + room.taken_by([route]) > room.memory:
+            reason = f"the definitions take all of {room.memory} bytes ([catalog] memory)"
             left_out[name] = LeftOut(LeftOutKind.FULL, reason)
         else:
             routes[name] = route
+            taken_bytes += room.taken_by([route])
+    return taken_bytes
 
 
 def _conflict(server: str, taken: Route) -> LeftOut:

@@ -12,7 +12,7 @@ import msgspec
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import KnownServer, ToolEntry, tool_entry
-from toolcrib.catalog.merge import Offering, configured_view, merge, native_view
+from toolcrib.catalog.merge import Offering, Room, configured_view, merge, native_view
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash, has_result_limit
@@ -153,7 +153,9 @@ def recorded_catalog(
     internal = (_INTERNAL,) if has_result_limit(config) else ()
     own = Offering(Absent(), (*named.tools, *internal), native_view(config.security))
     offers = _offerings(servers.values(), config)
-    return Recorded(merge(own, offers, prefix=prefix, capacity=config.capacity), servers, named.unseen)
+    return Recorded(
+        merge(own, offers, prefix=prefix, room=Room(config.capacity, config.catalog_memory)), servers, named.unseen
+    )
 
 
 def _offerings(servers: Iterable[RecordedServer], config: Config) -> Sequence[Offering]:

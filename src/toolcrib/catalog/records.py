@@ -68,6 +68,8 @@ class ServerShelf:
     is_compared: bool = False
     """Whether its tools were compared with their pins in this run."""
     flight: asyncio.Task[Record] | None = None
+    trace_id: str = ""
+    """What tells the events of one discovery, of all servers that are asked together, from those of others."""
     since: str = ""
     """When its discoveries began to end as the last one did; empty before the first of this run."""
     retry_at: float | None = None

@@ -110,7 +110,8 @@ class Refresher:
             self._retries.note_success(shelf)
             if shelf.flight is not None:
                 shelf.flight.cancel()
-            self._emit(Event(events.REGISTRY_SERVER_REMOVED, fields={"server": name, "removed": len(shelf.tools)}))
+            told = {"server": name, "removed": len(shelf.tools), "trace_id": shelf.trace_id}
+            self._emit(Event(events.REGISTRY_SERVER_REMOVED, fields=told))
         return shelf
 
     async def need(self, grace_s: float) -> None:
@@ -155,8 +156,10 @@ class Refresher:
         """Begin the discoveries that are not under way; ``own`` ones do not make do with what another replica found."""
         due = [shelf for shelf in shelves if shelf.flight is None]
         if due:
-            self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due)}))
+            trace_id = next(events.trace_ids())
+            self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due), "trace_id": trace_id}))
         for shelf in due:
+            shelf.trace_id = trace_id
             self._retries.stop(shelf)
             shelf.flight = self._tasks.spawn(self._discover(shelf, own), f"discover-{shelf.config.name}")
 
@@ -311,9 +314,8 @@ class Refresher:
         if not is_same:  # else what was made of the old ones need not be made again
             shelf.tools, shelf.others, shelf.is_known = listing.tools, listing.others, True
         is_new = self.quarantine.hold(shelf) or not is_same
-        self._emit(
-            Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
-        )
+        told = {"server": shelf.config.name, "tools": len(listing.tools), "trace_id": shelf.trace_id}
+        self._emit(Event(events.DISCOVERY_SERVER_SUCCESS, fields=told))
         if is_new:
             self._on_update(shelf.config.name)
         if is_new or shelf.stored.era != listing.era or self._store.is_due(shelf.stored):
@@ -420,7 +422,8 @@ class Refresher:
         shelf.attempts.append(ServerAttempt(now, failure.cause))
         if not self._closed:
             self._retries.note_failure(shelf, failure.kind)
-        self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
+        told = {"server": shelf.config.name, "error": str(error), "trace_id": shelf.trace_id}
+        self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", told))
         self._on_update(shelf.config.name)
         self._store.store_soon(shelf, self.quarantine.comparison(shelf))
         return shelf.record

@@ -249,11 +249,15 @@ class Config:
     call_timeout_s: Annotated[float, prefer(readers.timeout_s, name="calls.timeout")] = 30.0
     call_timeout_total_s: Annotated[float, prefer(readers.timeout_s, name="calls.timeout_total")] = 3600.0
     """For calls that tell how far they are: the other limit counts anew each time, this one does not."""
+    call_log: Annotated[Literal["debug", "info"], prefer(readers.one_of("debug", "info"), name="calls.log")] = "debug"
+    """The level at which calls that went well are told."""
     slow_call_s: Annotated[float, prefer(readers.duration_s, name="calls.slow")] = 1.0
     list_grace_s: Annotated[float, prefer(readers.duration_s, name="catalog.grace")] = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: Annotated[int, prefer(readers.count, name="catalog.capacity")] = 10_000
     """How many tools there may be over all."""
+    catalog_memory: Annotated[int, prefer(readers.size, name="catalog.memory")] = 0
+    """How many bytes their definitions may take; zero is no limit."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
     limits: CommonLimits = field(default_factory=CommonLimits)
     results: ResultsConfig = ResultsConfig()

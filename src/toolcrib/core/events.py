@@ -1,6 +1,8 @@
 """What toolcrib tells about itself: small named events with plain fields, never argument values."""
 
-from collections.abc import Callable, Mapping
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,11 +46,45 @@ class Event:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+def trace_ids() -> Iterator[str]:
+    """Trace ids for what brings none; they have to be unique, not secret. Made by the hundred: that is cheaper."""
+    while True:
+        block = random.randbytes(16 * 128).hex()  # noqa: S311 - as the sentence says
+        for at in range(0, len(block), 32):
+            yield block[at : at + 32]
+
+
 Emit = Callable[[Event], None]
 
 
 def drop(event: Event) -> None:
     """An ``Emit`` that discards events."""
+
+
+class StandardLog:
+    """An ``Emit`` that tells Python's own ``logging``, under the name ``toolcrib``: what a program made of that holds.
+
+    A record has the event's name, fields and trace id as ``event``, ``fields`` and ``trace_id``.
+    """
+
+    LEVELS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger("toolcrib")
+        if not self._logger.handlers:  # else what nobody asked for would go to stderr
+            self._logger.addHandler(logging.NullHandler())
+
+    def hears(self, level: str) -> bool:
+        """Whether anything of that level reaches anybody now."""
+        return self._logger.isEnabledFor(self.LEVELS.get(level, logging.ERROR))
+
+    def __call__(self, event: Event) -> None:
+        """Write the event, or not."""
+        if self.hears(event.level):
+            fields = "".join(f" {key}={_plain(value)}" for key, value in event.fields.items() if value != "")
+            more = {"event": event.name, "fields": event.fields, "trace_id": event.fields.get("trace_id", "")}
+            level = self.LEVELS.get(event.level, logging.ERROR)
+            self._logger.log(level, "%s%s", event.name, fields, extra=more)
 
 
 def hears(emit: Emit, level: str) -> bool:

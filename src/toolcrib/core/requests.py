@@ -117,7 +117,8 @@ class RequestContext(msgspec.Struct):
     decision: str = ""
     """What the rules said of it, for the audit log; set by ``permit``, ``shelter`` and whoever asked a person."""
     trace_id: str = ""
-    """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by ``observe``."""
+    """The trace it belongs to, by the caller's ``traceparent`` or a new one: the same in the log, the audit log, what
+    REST answers, and what its server is told; set by ``observe``."""
     facts: dict[str, Any] = {}
     """What the audit log shall know of it: sizes, the shape of its arguments, repairs; set by ``observe``."""
     task: Any = None
@@ -133,6 +134,21 @@ class RequestContext(msgspec.Struct):
     """How many of its server's questions wait for an answer; set by its source, as is the next."""
     asked_s: float = 0.0
     """How long it waited for answers: that does not count towards its deadline."""
+    security_level: str = ""
+    """How far the tool reaches; set by ``observe``."""
+    time_limit_s: float | None = None
+    """How long it may take: what its caller says, or else its tool, or else the configuration; set by ``deadline``."""
+    rate_left: "Callable[[Request], int] | None" = None
+    """Tells how many more calls its limits allow now; set by ``limit`` if it has any."""
+    runs_on: bool = False
+    """Whether its function was given up and still runs, as a thread cannot be ended; set by its source, as is the
+    next."""
+    cpu_s: float = 0.0
+    """Processor time that its function took, as far as that can be told."""
+    memory_bytes: int = 0
+    """The most memory that its own process took, where it had one."""
+    elapsed_s: float = 0.0
+    """How long it took, once it is over; set by ``observe``."""
     waited_s: float = 0.0
     """How long it waited for a place and for room in its limits; added to by the limits."""
     admitted_at: float = 0.0
@@ -194,6 +210,23 @@ class Request(msgspec.Struct, frozen=True):
     kind: RequestKind = RequestKind.CALL
     context: RequestContext = msgspec.field(default_factory=RequestContext)
 
+    @property
+    def security_level(self) -> str:
+        """How far the tool that runs reaches: the level that counts here, whatever its author said."""
+        return self.context.security_level
+
+    @property
+    def time_limit_s(self) -> float | None:
+        """How long it may take in all; ``None`` where there is no limit."""
+        return self.context.time_limit_s
+
+    @property
+    def rate_limit_remaining(self) -> int | None:
+        """How many more calls are allowed right now, by the narrowest rate of the caller, the tool and its server;
+        ``None`` where there is none, or where replicas count together."""
+        ask = self.context.rate_left
+        return None if ask is None else ask(self)
+
     def encode_arguments(self) -> bytes:
         """The arguments as JSON, encoded once for all who need them; raises what the encoder raises."""
         context = self.context
@@ -203,6 +236,20 @@ class Request(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+def told_of(call: Request) -> dict[str, Any]:
+    """What every event about a call says of it."""
+    told = {"tool": call.name, "id": call.id}
+    return told | {"trace_id": call.context.trace_id} if call.context.trace_id else told
+
+
+def traceparent_of(call: Request) -> str:
+    """What a call's trace is passed on as (W3C Trace Context): its caller's own word where that named the trace."""
+    trace_id, said = call.context.trace_id, call.meta.get("traceparent")
+    if type(said) is str and said[3:35] == trace_id:
+        return said
+    return f"00-{trace_id}-{trace_id[16:]}-01" if trace_id else ""
 
 
 class StandIn(Protocol):
@@ -250,12 +297,37 @@ class Result(msgspec.Struct, eq=False):
     """The ``resultType`` in ``raw`` as its source read it, empty if there is none; ``None``: nobody has looked."""
     task: TaskState | None = None
     """How the work on it stands, where it is answered later; ``raw`` is its result once there is one."""
+    request: "Request | None" = None
+    """What it is the result of; set by the Crib."""
 
     @classmethod
     def failed(cls, error: ToolcribError) -> Self:
         """A failure of toolcrib's own making, worded for a model."""
         info = ErrorInfo.of(error)
         return cls({"content": [{"type": "text", "text": info.message}], "isError": True}, error=info)
+
+    def of(self, request: "Request") -> "Result":
+        """This result as that of a request; a copy, where it is another one's already."""
+        if self.request is not None and self.request is not request:
+            return msgspec.structs.replace(self, request=request)
+        self.request = request
+        return self
+
+    @property
+    def execution_time_ms(self) -> float:
+        """How long it took, from the moment it was known whose call it is."""
+        return 0.0 if self.request is None else round(self.request.context.elapsed_s * 1000, 3)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What else is known of how it came about: the ids it has in the logs, how long it waited, what was put
+        right in its arguments."""
+        if self.request is None:
+            return {}
+        context = self.request.context
+        known = {"execution_id": self.request.id, "trace_id": context.trace_id, "caller": self.request.caller.id}
+        waited = {"waited_ms": round(context.waited_s * 1000, 3)} if context.waited_s else {}
+        return known | waited | ({"repairs": list(context.repairs)} if context.repairs else {})
 
     @property
     def success(self) -> bool:

@@ -129,6 +129,9 @@ class LocalSource(Source, Protocol):
     def unregister(self, name: str) -> bool:
         """Remove a tool; whether there was one."""
 
+    async def ailing(self) -> Mapping[str, str]:
+        """The tools whose own health check fails, and why."""
+
 
 class ClientSide(NamedTuple):
     """What a client says of itself, and how it is told something that it did not ask for."""

@@ -82,12 +82,14 @@ class CribHealth(View, omit_defaults=True):
     """How toolcrib and the servers a caller may know of are doing."""
 
     status: Health
-    """`degraded` while anything in `away` is."""
+    """`degraded` while anything in `away` is, or a tool's own health check fails."""
     away: dict[str, str]
     """What cannot be used as it should (`store`, `coordination`, `audit`, `server NAME`), and why."""
     parts: dict[str, str]
     """What toolcrib needs besides its servers: `ok`, or the problem."""
     tools: ToolCounts
+    failing: dict[str, str]
+    """The tools of which most of the last calls failed, or whose own health check says so, and why."""
     servers: dict[str, ServerHealth]
     calls: dict[str, float] | None
     """Only for operators."""
@@ -106,6 +108,11 @@ class Tally(View):
     refused: int
     total_seconds: float
     slowest_seconds: float
+    cpu_seconds: float
+    """Of native functions in threads and workers."""
+    peak_memory_bytes: int
+    """Of native functions in workers."""
+    result_bytes: int
     last_error: str
     health: Health
 

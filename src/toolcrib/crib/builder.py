@@ -22,7 +22,7 @@ from toolcrib.config.model import Config, ResultsConfig, without_result_limits
 from toolcrib.config.parse import flags_layer
 from toolcrib.config.secrets import secrets_of
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import Emit, drop
+from toolcrib.core.events import Emit, StandardLog, drop
 from toolcrib.core.kinds import AUTO
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.requests import SubAgents
@@ -35,7 +35,7 @@ from toolcrib.crib.knowledge import look_of, make_knowledge
 from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, make_seal, noted, open_audit
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
-from toolcrib.crib.servers import Parts
+from toolcrib.crib.servers import Parts, room_of
 from toolcrib.crib.sources import LocalSources, SourceMaker, model_key, sub_agents_of
 from toolcrib.crib.tasks import TaskSettings
 from toolcrib.crib.window import Profiles, ProfileView
@@ -92,7 +92,7 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     *,
     tools: Sequence[Function | NativeTool] = (),
     prefix: bool = True,
-    emit: Emit = drop,
+    emit: Emit | None = None,
     surroundings: Environment | None = None,
     keep_results: bool = True,
     live: bool = False,
@@ -105,14 +105,14 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     ``sources`` are a program's own (see ``Source``), closed with the Crib; ``layers`` its own layers, which see a
     call after its caller, limits and arguments were checked and before it goes to its source. With ``live``, calls
     can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who stands behind the
-    workspace's ``delegate``.
+    workspace's ``delegate``. ``emit`` is told what happens; without it, Python's own ``logging`` is (``toolcrib``).
     """
     around = surroundings or Environment()
     loaded = as_loaded(config, around)
     if not keep_results:
         loaded = replace(loaded, config=without_result_limits(loaded.config))
     options = BuildOptions(tools, prefix, False, live, sub_agents, sources, layers)
-    crib = await assemble(loaded, options, emit=emit, surroundings=around)
+    crib = await assemble(loaded, options, emit=emit or StandardLog(), surroundings=around)
     try:
         yield crib
     finally:
@@ -181,7 +181,10 @@ class CribBuilder:
         modules.attach(native)
         parts = await self._parts(native, results, attached)
         redact, tracer = maker.redact if config.audit.values else None, find_tracer(config, self._around.env)
-        crib = Crib(parts, layer_stack(config, parts, self._options.layers, maker.isolation_of, redact, tracer))
+        crib = Crib(
+            parts,
+            layer_stack(config, parts, self._options.layers, maker.isolation_of, redact, tracer),
+        )
         crib.loaded, crib.around, crib.modules = self._loaded, self._around, modules
         crib.sign_ins = self._sign_ins = ServerSignIns(self._find_accounts, crib.servers, self._around)
         for source in workspace:
@@ -215,7 +218,7 @@ class CribBuilder:
             tasks=TaskSettings(config.tasks.after_s, config.tasks.ttl_s, config.tasks.per_caller),
             list_grace_s=config.list_grace_s,
             prefix=options.prefix,
-            capacity=config.capacity,
+            room=room_of(config),
             ledger=ledger,
             supply=find_supply(config, self._around, emit),
             fleet=fleet,
@@ -240,7 +243,8 @@ class CribBuilder:
         if results is not None:
             own.append(reading_tool(results, self._config))
         run = self._maker.run_isolated
-        return NativeSource(own, emit=self._emit, capacity=self._config.capacity, run_isolated=run)
+        room = {"capacity": self._config.capacity, "memory": self._config.catalog_memory}
+        return NativeSource(own, emit=self._emit, run_isolated=run, **room)
 
     def _knowledge(self) -> list[LocalSource]:
         config, backend, fills = self._config.kb, self._backend, not self._options.one_shot

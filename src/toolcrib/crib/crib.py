@@ -27,7 +27,16 @@ from toolcrib.core.errors import CallerError, InternalError, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.names import name_of_alias, name_of_uri
 from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
-from toolcrib.core.requests import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, Request, Result
+from toolcrib.core.requests import (
+    SILENT,
+    BackChannel,
+    CallProgress,
+    OnProgress,
+    ProgressChannel,
+    Request,
+    Result,
+    told_of,
+)
 from toolcrib.core.source import Listing
 from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.accounts import ServerSignIns
@@ -49,7 +58,7 @@ class Crib:
 
     def __init__(self, parts: Parts, layers: Sequence[Layer]) -> None:
         self._parts, self._layers, self._emit = parts, layers, parts.emit
-        self._current = Current(parts.native, parts.security, parts.emit, prefix=parts.prefix, capacity=parts.capacity)
+        self._current = Current(parts.native, parts.security, parts.emit, prefix=parts.prefix, room=parts.room)
         self._current.on_change(self._forget_steps)
         self._finder: Finder | None = None
         self._steps: dict[RequestKind, dict[str, tuple[str, Step]]] = {kind: {} for kind in RequestKind}
@@ -63,6 +72,8 @@ class Crib:
         """The configuration it was made from, and where; for the server."""
         self.sign_ins: ServerSignIns | None = None
         """How people sign in at servers; ``None`` where a program put the Crib together by itself."""
+        self._ailing: Mapping[str, str] = {}
+        """The tools whose own health check failed when they were last asked, and why."""
         self.modules = NativeModules(())
         """The modules that ``native`` names; ``follow`` takes in their edits."""
         self.has_prefixes = parts.prefix
@@ -208,7 +219,7 @@ class Crib:
         return self._parts.native.register(function)
 
     def unregister(self, name: str) -> bool:
-        """Remove a native tool; whether there was one."""
+        """Remove a native tool with all its versions, or one of them by ``name@version``; whether there was one."""
         return self._parts.native.unregister(name)
 
     def as_source(self, name: str) -> "CribSource":
@@ -254,6 +265,21 @@ class Crib:
         if (unfit := self._unfit(name, given, caller, timeout_s)) is not None:
             return unfit
         return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
+
+    async def validate(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, caller: Caller = LOCAL_USER
+    ) -> Result:
+        """Whether a tool would take these arguments, without running it; ``data`` is what it would be given, with
+        defaults filled in and slips put right. Nothing is counted, and nobody is asked."""
+        given = {} if arguments is None else arguments
+        try:
+            check_request(name, given, caller, None)
+            call = self.request(name, dict(given), caller)
+            if self._finder is None:
+                raise not_open()
+            return (await self._finder.rehearse(call, await self.current())).of(call)
+        except ToolcribError as error:
+            return Result.failed(error)
 
     def _unfit(self, name: object, arguments: object, caller: object, timeout_s: object) -> Result | None:
         """The result of what no request can be made of; it is written down."""
@@ -324,16 +350,17 @@ class Crib:
         """Run what ``request`` made; the one place where trouble becomes a result."""
         try:
             target, step = self._steps[call.kind].get(call.name) or await self._find_step(call)
-            return await step(call if call.target == target else msgspec.structs.replace(call, target=target))
+            result = await step(call if call.target == target else msgspec.structs.replace(call, target=target))
+            return result.of(call)
         except ToolcribError as error:
-            return Result.failed(error)
+            return Result.failed(error).of(call)
         except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
-            self._emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            self._emit(Event("call.internal", "error", {**told_of(call), "error": repr(error)}))
             internal = InternalError(
                 f"toolcrib failed while running {call.name} ({type(error).__name__}).",
                 hint=f"The log has the details under id {call.id}.",
             )
-            return Result.failed(internal)
+            return Result.failed(internal).of(call)
 
     def refuse(self, call: Request, error: ToolcribError) -> Result:
         """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
@@ -388,15 +415,24 @@ class Crib:
         shelf = self.shelves.get(server)
         return shelf is None or self.servers.fresh.is_stale(shelf)
 
+    async def check_health(self) -> CribHealth:
+        """The same, after each native tool that brings a health check was asked how it is."""
+        self._ailing = await self._parts.native.ailing()
+        return self.health()
+
     def health(self) -> CribHealth:
         """The state of the registry, its servers and tools."""
         servers, parts = self.servers.health(), self.parts()
-        away = away_parts(parts, servers)
+        away, ailing = (
+            away_parts(parts, servers),
+            {name: why for name, why in self._ailing.items() if self.lookup(name)},
+        )
         return CribHealth(
-            status=overall_health(servers, away),
+            status=overall_health(servers, away | ailing),
             away=away,
             parts={name: problem or "ok" for name, problem in parts.items()},
             tools=ToolCounts(*self.catalog.counts()),
+            failing=self.metrics.failing() | ailing,
             servers=servers,
             calls=self.metrics.totals(),
             audit=msgspec.structs.asdict(self.audit.status()),
@@ -416,9 +452,9 @@ class Crib:
             return self.fleet.health()
         return None if self.coordination is None else msgspec.structs.asdict(self.coordination.status())
 
-    async def show(self, result: Result, execution_id: str, duration_ms: float) -> bytes:
+    async def show(self, result: Result, call: Request, duration_ms: float) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
-        return await encode_result(self._parts.helpers, result, execution_id, duration_ms)
+        return await encode_result(self._parts.helpers, result, call, duration_ms)
 
     def roots_changed(self, caller: Caller) -> None:
         """A client says that the directories changed which it lets servers work in."""
@@ -470,6 +506,7 @@ class CribSource:
             call.target, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
         )
         inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
+        inner.context.trace_id = outer.trace_id
         try:
             result = await self._crib.run(inner)
         finally:

@@ -8,7 +8,7 @@ from functools import partial
 
 from toolcrib.calls.layers.audit import clean_name, shape_of, unknown_call
 from toolcrib.calls.layers.permit import not_open
-from toolcrib.calls.pipeline import Subject
+from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.merge import configured_view, native_view
@@ -17,7 +17,7 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.config.rules import is_stricter_policy
 from toolcrib.core import events
-from toolcrib.core.access import EVERYTHING, Caller, may_know
+from toolcrib.core.access import EVERYTHING, Caller, decide, may_know
 from toolcrib.core.errors import (
     CallCancelled,
     CallTimeout,
@@ -44,8 +44,10 @@ from toolcrib.core.offers import (
     Tool,
     offer_key,
 )
-from toolcrib.core.requests import Request
+from toolcrib.core.requests import Request, Result, told_of
+from toolcrib.crib.layers import checking_layers
 from toolcrib.crib.servers import Parts
+from toolcrib.sources.native.functions import to_result
 
 _NAMED = (RequestKind.CALL, RequestKind.GET)
 """What is asked for by a name of two parts; resources have addresses."""
@@ -163,6 +165,13 @@ class Finder:
         subject.is_transparent = shelf is not None and shelf.config.transparent
         return subject
 
+    async def rehearse(self, call: Request, catalog: Catalog) -> Result:
+        """What the tool would be given, if it took these arguments; nothing runs, and nothing is told."""
+        route = catalog.find(call.kind, call.name)
+        if route is None or not decide(call.caller.grants, route.reach).is_listed:
+            raise UnknownTool(call.name, known=[each.name for each in catalog.visible_to(call.caller.grants)])
+        return await compose(checking_layers(self._parts), self.subject_of(route, call.kind), _taken)(call)
+
     async def _search(self, call: Request) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
         if not may_know(call.caller.grants, call.name):
@@ -188,7 +197,7 @@ class Finder:
             raise
 
     def _tell_not_begun(self, call: Request, error: ToolcribError) -> None:
-        fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
+        fields = {**told_of(call), "caller": call.caller.id, "seconds": 0.0, "code": error.code}
         self._parts.emit(Event(events.CALL_FINISHED, "warning", fields))
         self.note_unknown(call, error)
 
@@ -255,3 +264,8 @@ def _nothing_there(call: Request) -> ToolcribError:
     """What whoever asks for a resource is told that cannot be had; who may not know of all learns no more than that."""
     is_whole = call.caller.grants == EVERYTHING
     return UnknownTool(call.name, kind=OfferKind.RESOURCE) if is_whole else not_open()
+
+
+async def _taken(call: Request) -> Result:
+    """What came through the checks."""
+    return to_result(call.arguments)

@@ -136,7 +136,7 @@ def layer_stack(
         parts.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
     clock = time.perf_counter if parts.live is None else parts.live.clock
-    told = Told(clock, redact=redact, slow_s=config.slow_call_s)
+    told = Told(clock, redact=redact, slow_s=config.slow_call_s, level=config.call_log)
     return [
         *_spans(tracer),
         observe(Watchers(parts.metrics, parts.emit, parts.log, parts.live), told),
@@ -158,6 +158,15 @@ def layer_stack(
         freshen(),
         *([] if parts.live is None else [at_source()]),
     ]
+
+
+def checking_layers(parts: Parts) -> list[Layer]:
+    """What a rehearsal passes: the layers that look at arguments; they tell nobody."""
+    return [normalise(drop), arguments(_tell_nobody, parts.helpers)]
+
+
+def _tell_nobody(tool: str, reason: str) -> None:
+    """What cannot be checked of a tool is told when it is called."""
 
 
 def _once(layer: Layer) -> Layer:

@@ -15,12 +15,13 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.disorder import UNTRUSTED, has_field
 from toolcrib.catalog.entries import server_health
+from toolcrib.catalog.merge import ROOM, Room
 from toolcrib.catalog.pins import FieldTrust, apps_of, by_key
 from toolcrib.catalog.records import RecordStore, ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import LockStore, Pin, Record
-from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.model import Config, ServerConfig, is_same_connection
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
@@ -68,7 +69,7 @@ class Parts:
     list_grace_s: float = 5.0
     prefix: bool = True
     """Whether tools are named with their server."""
-    capacity: int = 10_000
+    room: Room = ROOM
     ledger: LockStore | None = None
     """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
@@ -80,6 +81,11 @@ class Parts:
     close_last: Callable[[], Any] | None = None
     seal: Seal = field(default_factory=lambda: Seal(elapsed))
     """For what stateless clients carry from one request to the next."""
+
+
+def room_of(config: Config) -> Room:
+    """How much the catalogue may hold."""
+    return Room(config.capacity, config.catalog_memory)
 
 
 class Servers:
@@ -99,7 +105,7 @@ class Servers:
     async def open(self, servers: Iterable[ServerConfig]) -> None:
         """Know the servers, with what earlier runs found out about them; none is started."""
         pins = self._current.security.pins
-        self._refresher = Refresher(self._parts.records, self._tell, lambda _: self._merge(), pins)
+        self._refresher = Refresher(self._parts.records, self._tell, self._merge, pins)
         self._parts.native.on_change(self._merge)
         records = await self._parts.records.read()
         self._written = self._with_attached({server.name: server for server in servers})
@@ -117,9 +123,10 @@ class Servers:
             self._parts.emit(Event("server.name.taken", "warning", {"server": name}))
         return {**written, **{name: source.config for name, source in attached.items()}}
 
-    def _merge(self) -> None:
+    def _merge(self, server: str = "") -> None:
         if not self._closed:
-            self._current.merge(self.shelves.values())
+            shelf = self.shelves.get(server)
+            self._current.merge(self.shelves.values(), trace_id="" if shelf is None else shelf.trace_id)
 
     def _tell(self, event: Event) -> None:
         """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""

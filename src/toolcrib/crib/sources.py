@@ -1,5 +1,6 @@
 """From configuration to sources: servers within their bounds, a program's own ones, and the model for errands."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -109,6 +110,11 @@ class LocalSources:
     def unregister(self, name: str) -> bool:
         """Remove a tool; whether there was one."""
         return any(source.unregister(name) for source in self._sources)
+
+    async def ailing(self) -> dict[str, str]:
+        """The tools whose own health check fails, and why."""
+        found = await asyncio.gather(*(source.ailing() for source in self._sources))
+        return {name: why for each in found for name, why in each.items()}
 
     async def close(self) -> None:
         """Close them all, whatever becomes of one."""

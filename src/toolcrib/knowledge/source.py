@@ -96,6 +96,10 @@ class KnowledgeSource:
         """Offer a tool no more; whether there was one."""
         return self._functions.unregister(name)
 
+    async def ailing(self) -> Mapping[str, str]:
+        """The tools whose own health check fails, and why."""
+        return await self._functions.ailing()
+
     async def close(self) -> None:
         """Let go of the documents, if they were opened."""
         tools, self._tools = self._tools, None

@@ -17,7 +17,7 @@ import msgspec
 
 from toolcrib.config.sections import AuthMode
 from toolcrib.core.errors import ToolcribError
-from toolcrib.core.events import Emit, drop
+from toolcrib.core.events import Emit, StandardLog
 from toolcrib.crib.crib import Crib
 from toolcrib.project.project import project_of
 from toolcrib.server.app import ServerApp, ServerSettings, guard_policy
@@ -64,7 +64,7 @@ def asgi(  # noqa: PLR0913 - what a program may wish, each by its name
     allow_hosts: Iterable[str] = (),
     allow_origins: Iterable[str] = (),
     limits: HttpLimits | None = None,
-    emit: Emit = drop,
+    emit: Emit | None = None,
 ) -> "AsgiApp":
     """An ASGI application that serves a Crib: an open one, or what ``open_crib`` returned, opened at startup.
 
@@ -94,10 +94,10 @@ class AsgiApp:
         auth: AuthMode | None = None,
         public_url: str = "",
         limits: HttpLimits | None = None,
-        emit: Emit = drop,
+        emit: Emit | None = None,
     ) -> None:
         self._given, self._settings, self._auth = crib, settings, auth
-        self._public_url, self._limits, self._emit = public_url, limits or HttpLimits(), emit
+        self._public_url, self._limits, self._emit = public_url, limits or HttpLimits(), emit or StandardLog()
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._app: ServerApp | None = None

@@ -14,7 +14,7 @@ from toolcrib.config.sections import AuthMode
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.events import Emit, Event, StandardLog
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
@@ -116,7 +116,7 @@ async def serve(  # noqa: PLR0913 - what a program may wish, each by its name
     profile: str = "",
     allow_hosts: Iterable[str] = (),
     allow_origins: Iterable[str] = (),
-    emit: Emit = drop,
+    emit: Emit | None = None,
 ) -> AsyncIterator[Serving]:
     """Serve an open Crib over HTTP, as the command ``toolcrib serve`` does; ends in good order with the block.
 
@@ -139,6 +139,7 @@ async def serve(  # noqa: PLR0913 - what a program may wish, each by its name
         allow_hosts=tuple(allow_hosts),
         allow_origins=tuple(allow_origins),
     )
+    emit = emit or StandardLog()
     authentication = authenticate(config, settings, project.around.env, emit)
     listening = _listening(project, authentication, settings, emit, None, None)
     async with authentication.kept_fresh(emit), listening as serving:

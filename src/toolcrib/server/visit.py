@@ -91,7 +91,8 @@ class PageRequest:
     @property
     def view(self) -> CallerView:
         """The project as this caller sees it: what every route asks for tools, calls and servers."""
-        return CallerView(self.served.project, self.caller, self.is_operator())
+        said = self.request.header(b"traceparent") or b""
+        return CallerView(self.served.project, self.caller, self.is_operator(), said.decode("latin-1"))
 
     def need_known(self) -> None:
         """Stop whoever came without a token: an agent on this machine could be behind it."""

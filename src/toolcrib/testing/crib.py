@@ -18,7 +18,7 @@ from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import layer_stack, make_approvals, make_seal
 from toolcrib.crib.replicas import Fleet
-from toolcrib.crib.servers import Parts
+from toolcrib.crib.servers import Parts, room_of
 from toolcrib.crib.tasks import TaskSettings
 from toolcrib.sources.native.functions import NativeTool
 from toolcrib.sources.native.source import NativeSource
@@ -90,7 +90,7 @@ def _make(
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
     made: dict[str, FakeSource] = {}
-    native = NativeSource(tools, emit=events.append, capacity=config.capacity)
+    native = NativeSource(tools, emit=events.append, capacity=config.capacity, memory=config.catalog_memory)
 
     def make_source(server: ServerConfig) -> FakeSource:
         made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
@@ -112,7 +112,7 @@ def _make(
         tasks=TaskSettings(config.tasks.after_s, config.tasks.ttl_s, config.tasks.per_caller),
         list_grace_s=config.list_grace_s,
         prefix=prefix,
-        capacity=config.capacity,
+        room=room_of(config),
         fleet=fleet,
         seal=make_seal(marks.secret if marks is not None else b""),
     )

@@ -38,6 +38,13 @@ def plain_call_params(name: str, arguments: bytes, meta: bytes) -> bytes:
     return b"".join((b'{"name":', encode(name), b',"arguments":', arguments, end))
 
 
+def with_traceparent(meta: bytes, traceparent: str) -> bytes:
+    """An encoded ``_meta``, or none, with the trace that a request belongs to."""
+    if not traceparent:
+        return meta
+    return b'{"traceparent":%b%b' % (encode(traceparent), b"," + meta[1:] if len(meta) > 2 else b"}")
+
+
 def call_params(name: str, arguments: bytes, more: Mapping[str, Any], meta: Mapping[str, Any] | None) -> bytes:
     """Params of ``tools/call``; re-encoded, so that nothing ambiguous in the caller's bytes is passed on."""
     params: dict[str, Any] = {"name": name, "arguments": Raw(arguments)}

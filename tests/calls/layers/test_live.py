@@ -98,14 +98,15 @@ async def test_it_shows_what_the_audit_log_found_out():
 
 
 async def test_without_a_log_it_shows_the_trace_that_the_caller_brought():
-    """And none if there was none."""
+    """And one of its own if there was none."""
     live, trace = board(), "4bf92f3577b34da6a3ce929d0e0e4736"
     async with memory_crib(FakeSource("files", ["read"]), live=live) as made:
         parent = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
         await made.crib.run(made.crib.request("files__read", {}, meta=parent))
         await made.crib.call("files__read")
 
-    assert [call.trace_id for call in live.recent()] == ["", trace]
+    own, brought = [call.trace_id for call in live.recent()]
+    assert (brought, len(own), own != brought) == (trace, 32, True)
 
 
 async def test_without_it_nothing_is_kept():

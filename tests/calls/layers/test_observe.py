@@ -199,11 +199,12 @@ TRACEPARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
         ({}, "", True, "fresh"),
         ({"traceparent": TRACEPARENT}, "", False, "ab" * 16),
         ({"traceparent": TRACEPARENT}, "known", False, "known"),
-        ({}, "", False, ""),
+        ({}, "", False, "fresh"),
+        ({}, "known", True, "known"),
     ],
 )
 async def test_a_call_belongs_to_the_trace_its_caller_named(meta, already, is_written, trace_id):
-    """Without one, the log gives it one of its own; who only looks on makes none up."""
+    """Without one it gets one of its own, whoever looks on."""
     watched = Watched()
     watched.log = watched.log if is_written else NoAudit()
     watched._watchers = Watchers(watched.metrics, watched.events.append, watched.log, watched.live)

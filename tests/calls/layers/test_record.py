@@ -26,7 +26,7 @@ class Recorded:
     def __init__(self, slow_s: float = 1.0) -> None:
         self.clock, self.metrics, self.events = ManualClock(), Metrics(), list[Event]()
         self._seconds, self._outcome = 0.0, FINE
-        layer = observe(Watchers(self.metrics, self.events.append), Told(self.clock, slow_s=slow_s))
+        layer = observe(Watchers(self.metrics, self.events.append), Told(self.clock, lambda: "ab", slow_s=slow_s))
         self._step = layer(Subject("srv__work", "srv", Tool("work")), self._source)
 
     async def _source(self, call: Request) -> Result:
@@ -49,7 +49,7 @@ class Recorded:
 
 
 def finished(code: str, level: str, seconds: float = 0.25) -> Event:
-    fields = {"tool": "srv__work", "id": "id-1", "caller": "me", "seconds": seconds, "code": code}
+    fields = {"tool": "srv__work", "id": "id-1", "trace_id": "ab", "caller": "me", "seconds": seconds, "code": code}
     return Event(events.CALL_FINISHED, level, fields)
 
 
@@ -67,6 +67,9 @@ async def test_a_good_call_is_counted_and_told_quietly():
         "refused": 0,
         "totalSeconds": 0.25,
         "slowestSeconds": 0.25,
+        "cpuSeconds": 0.0,
+        "peakMemoryBytes": 0,
+        "resultBytes": 0,
         "lastError": "",
         "health": "healthy",
     }
@@ -95,6 +98,9 @@ async def test_a_bad_call_is_counted_told_and_passed_on(outcome, code, last_erro
         "refused": 0,
         "totalSeconds": 0.25,
         "slowestSeconds": 0.25,
+        "cpuSeconds": 0.0,
+        "peakMemoryBytes": 0,
+        "resultBytes": 0,
         "lastError": last_error,
         "health": "unhealthy",
     }
@@ -123,7 +129,7 @@ async def test_a_slow_call_is_warned_about_however_it_ends(outcome):
     await recorded.run(outcome, seconds=1.5)
 
     assert [event for event in recorded.events if event.name == events.CALL_SLOW] == [
-        Event(events.CALL_SLOW, "warning", {"tool": "srv__work", "id": "id-1", "seconds": 1.5})
+        Event(events.CALL_SLOW, "warning", {"tool": "srv__work", "id": "id-1", "trace_id": "ab", "seconds": 1.5})
     ]
 
 

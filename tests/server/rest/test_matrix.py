@@ -25,6 +25,7 @@ MATRIX = {
     ("GET", "/tools/{name}"): "+++++",
     ("GET", "/tools/{name}/complete"): "+++++",
     ("POST", "/tools/{name}/call"): "+++++",
+    ("POST", "/tools/{name}/validate"): "+++++",
     ("GET", "/definitions"): "+++++",
     ("GET", "/costs"): "+++++",
     ("GET", "/resources"): "+++++",
@@ -89,6 +90,7 @@ HARMLESS = {
     ("GET", "/tools/{name}"): "result_read",
     ("GET", "/tools/{name}/complete"): "result_read",
     ("POST", "/tools/{name}/call"): "result_read",
+    ("POST", "/tools/{name}/validate"): "result_read",
 }
 """Tools everybody may reach; otherwise nothing real is asked for."""
 

@@ -10,7 +10,7 @@ from toolcrib.core import events
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.offers import RequestKind
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.requests import Request, Result, told_of
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import check as judge
 from toolcrib.schema.arguments import Renamer, apply_defaults
@@ -55,7 +55,7 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
             if repaired is None:
                 message = describe(check.problems(call.arguments), schema)
                 raise InvalidArguments(f"{call.name}: {message}")
-            fields = {"tool": call.name, "id": call.id, "repairs": list(call.context.repairs)}
+            fields = {**told_of(call), "repairs": list(call.context.repairs)}
             emit(Event(events.ARGUMENTS_REPAIRED, "info", fields))
             return _run_with_note(following, repaired)
 
@@ -121,9 +121,7 @@ def normalise(emit: Emit) -> Layer:
             arguments, renames = renamer.apply(call.arguments)
             if renames:
                 call = replace(call, arguments=arguments)
-                emit(
-                    Event(events.ARGUMENTS_RENAMED, "info", {"tool": call.name, "id": call.id, "names": dict(renames)})
-                )
+                emit(Event(events.ARGUMENTS_RENAMED, "info", {**told_of(call), "names": dict(renames)}))
             return following(call)
 
         return step

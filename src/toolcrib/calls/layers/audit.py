@@ -1,7 +1,6 @@
 """Audit: what is written down of a call, and an entry before anything that changes the world begins."""
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, NATIVE
 from toolcrib.core.audit import BEGUN, Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import AuditUnavailable
+from toolcrib.core.events import trace_ids
 from toolcrib.core.kinds import Ruling
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.core.requests import Request, Result
@@ -33,14 +33,6 @@ _KINDS: Mapping[type, str] = {
 _MEASURED = frozenset({list, tuple, dict})
 _HEX = frozenset("0123456789abcdef")
 _encode_all = msgspec.json.Encoder(enc_hook=str).encode
-
-
-def trace_ids() -> Iterator[str]:
-    """Trace ids for calls that bring none; they have to be unique, not secret. Made by the hundred: that is cheaper."""
-    while True:
-        block = random.randbytes(16 * 128).hex()  # noqa: S311 - as the sentence says
-        for at in range(0, len(block), 32):
-            yield block[at : at + 32]
 
 
 def witness(log: Audit) -> Layer:
@@ -80,13 +72,15 @@ def witness(log: Audit) -> Layer:
 def unknown_call(call: Request, code: str) -> AuditEntry:
     """The entry of a call whose tool was not found, or that its caller may not know of: nothing tells the two apart,
     except where the caller may know of everything."""
+    context = call.context
+    context.trace_id = context.trace_id or trace_id_of(call.meta) or next(trace_ids())
     return AuditEntry(
         str(call.kind),
         tool=clean_name(call.name, 200),
         caller=call.caller.id,
         caller_kind=call.caller.kind,
         execution_id=call.id,
-        trace_id=trace_id_of(call.meta) or next(trace_ids()),
+        trace_id=context.trace_id,
         decision=Ruling.UNKNOWN if call.caller.grants == EVERYTHING else Ruling.HIDDEN,
         outcome=code,
         details=facts_of(call, None),

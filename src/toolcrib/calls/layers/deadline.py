@@ -30,7 +30,7 @@ def deadline(default_s: float, total_s: float = math.inf) -> Layer:
         is_default, patience = usual_s == default_s, (usual_s, total_s)
 
         async def step(call: Request) -> Result:
-            timeout_s = call.timeout_s or usual_s
+            call.context.time_limit_s = timeout_s = call.timeout_s or usual_s
             alarm = alarms.set(timeout_s, call.context)
             if call.timeout_s is None:
                 alarm.is_default, alarm.patience = is_default, patience
@@ -56,6 +56,13 @@ def _late(call: Request, timeout_s: float) -> CallTimeout:
             f"{call.name} told how far it was, and then did not finish within its time and was cancelled.",
             hint="Ask for less at once, or raise the timeouts ([calls] timeout and timeout_total).",
             details={"timeout_s": timeout_s},
+        )
+    if call.context.runs_on:
+        return CallTimeout(
+            f"{call.name} did not finish within {timeout_s:g} s. Nobody waits for it any more, but its thread runs on"
+            " until the function returns: it may still have its effect.",
+            hint="Look whether it had, before you call it again. An async function, or an isolated one, can be ended.",
+            details={"timeout_s": timeout_s, "runs_on": True},
         )
     if not waits_for:
         return CallTimeout(

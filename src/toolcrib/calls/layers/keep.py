@@ -15,7 +15,7 @@ from toolcrib.core.errors import ResultNotKept, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.offers import RequestKind
-from toolcrib.core.requests import ErrorInfo, Request, Result
+from toolcrib.core.requests import ErrorInfo, Request, Result, told_of
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.check import QUICK_BYTES
 
@@ -176,7 +176,7 @@ class Trade:
         error.details = small | {META: kept.meta}
 
     async def _keep(self, call: Request, raw: bytes) -> str | None:
-        told = {"tool": call.name, "id": call.id, "caller": call.caller.id, "bytes": len(raw)}
+        told = {**told_of(call), "caller": call.caller.id, "bytes": len(raw)}
         try:
             handle = await self._results.keep(raw, call.caller.id, call.name)
         except ResultNotKept as error:

@@ -170,7 +170,12 @@ class Admission:
         full = use_all(self._all(call, now), now)
         if full is not None:
             raise refusal(call, self._server, self._kinds.get(full, "caller"), full.rate, full.wait_s(now))
-        call.context.admitted_at = now
+        call.context.admitted_at, call.context.rate_left = now, self.left
+
+    def left(self, call: Request) -> int:
+        """How many more calls are allowed now, by the narrowest of the rates."""
+        now = self._clock()
+        return min(window.left(now) for window in self._all(call, now))
 
     async def renew(self, call: Request) -> None:
         """Count it now instead of then, if it was let in too long ago; where there is no room, it waits for that."""

@@ -16,7 +16,6 @@ from toolcrib.calls.layers.audit import (
     size_of,
     told_repairs,
     trace_id_of,
-    trace_ids,
     unknown_call,
 )
 from toolcrib.calls.live import GAVE_UP, UNFIT, About, Live, LiveCall, ended_by_person, message_of
@@ -26,8 +25,8 @@ from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
 from toolcrib.core.audit import VISIT, Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
-from toolcrib.core.events import Emit, Event
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.events import Emit, Event, trace_ids
+from toolcrib.core.requests import ErrorInfo, Request, Result, told_of
 
 
 def at_source() -> Layer:
@@ -64,19 +63,18 @@ def code_of(error: BaseException) -> str:
     return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"
 
 
-def finished(call: Request, elapsed_s: float, code: str) -> Event:
+def finished(call: Request, elapsed_s: float, code: str, level: str = "warning") -> Event:
     """A call has ended, with an error if there is a code."""
-    level = "warning" if code else "debug"
     return Event(
         events.CALL_FINISHED,
         level,
-        {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": elapsed_s, "code": code},
+        {**told_of(call), "caller": call.caller.id, "seconds": elapsed_s, "code": code},
     )
 
 
 def slow(call: Request, elapsed_s: float) -> Event:
     """A call has taken long."""
-    return Event(events.CALL_SLOW, "warning", {"tool": call.name, "id": call.id, "seconds": round(elapsed_s, 3)})
+    return Event(events.CALL_SLOW, "warning", {**told_of(call), "seconds": round(elapsed_s, 3)})
 
 
 SUCCESS = "success"
@@ -103,6 +101,8 @@ class Told:
     new_trace_id: Callable[[], str] = field(default_factory=lambda: trace_ids().__next__)
     redact: Callable[[str], str] | None = None
     """Takes the secrets out of encoded arguments and results; ``None``: neither is written down at all."""
+    level: str = "debug"
+    """Of what is told of a call that went well."""
     slow_s: float = math.inf
     """Whatever takes longer is told as a warning."""
 
@@ -166,16 +166,18 @@ class _Watch:
         self._known = plain_names(subject.offer.input_schema)
         self._metrics, self._tally = watchers.metrics, watchers.metrics.of(subject.key)
         self._event = str(subject.kind)
-        self._tells_success = events.hears(watchers.emit, "debug")
+        self._tells_success = events.hears(watchers.emit, told.level)
         self._writes = not isinstance(watchers.log, NoAudit)
 
     def begin(self, call: Request, began: float) -> LiveCall | None:
         """Find out what shall be known of a call, and show it."""
         live, context = self._live, call.context
+        if not context.trace_id:
+            context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
+        context.security_level = self._about[1]
         if self._writes:
-            self._look_at(call)
+            context.facts = facts_of(call, self._told.redact, self._known)
         elif live is not None:
-            context.trace_id = context.trace_id or trace_id_of(call.meta)
             context.facts = {"arguments": shape_of(call.arguments, self._known)}
         if live is None:
             return None
@@ -184,16 +186,11 @@ class _Watch:
         entry = context.live = live.open(call, about, context.facts["arguments"], began)
         return entry
 
-    def _look_at(self, call: Request) -> None:
-        """Find out what the audit log shall know."""
-        context = call.context
-        context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
-        context.facts = facts_of(call, self._told.redact, self._known)
-
     async def visit(self, call: Request, following: Step, began: float) -> Result:
         """Only write down what the page looks at: nobody called anything."""
+        call.context.trace_id = call.context.trace_id or self._told.new_trace_id()
         if self._writes:
-            self._look_at(call)
+            call.context.facts = facts_of(call, self._told.redact, self._known)
         try:
             result = await following(call)
         except BaseException as error:
@@ -219,22 +216,29 @@ class _Watch:
         """The tool has answered, if only that it failed."""
         ended, fault = self._clock(), result.error
         elapsed_s, outcome = ended - began, SUCCESS if fault is None else fault.code
+        call.context.elapsed_s, size = elapsed_s, size_of(result)
         if entry is not None and self._live is not None:
             message = "" if fault is None else UNFIT if outcome == InvalidArguments.code else fault.message
             self._live.close(entry, ended, outcome, message)
         if self._writes:
-            call.context.facts["result_size"] = size_of(result)
+            call.context.facts["result_size"] = size
             if self._told.redact is not None:
                 call.context.facts["result"] = result_values(result, self._told.redact)
             self._write(call, elapsed_s, outcome, "allowed")
+        self._tally.note_use(call.context.cpu_s, call.context.memory_bytes, size)
         if fault is None:
             self._tally.note(elapsed_s, 0)
         else:
             self._tally.note_failed(elapsed_s, outcome, fault.message)
         if fault is not None or self._tells_success:
-            self._emit(finished(call, elapsed_s, "" if fault is None else outcome))
+            self._emit(self._finished(call, elapsed_s, fault))
         if elapsed_s > self._told.slow_s:
             self._emit(slow(call, elapsed_s))
+
+    def _finished(self, call: Request, elapsed_s: float, fault: ErrorInfo | None) -> Event:
+        if fault is None:
+            return finished(call, elapsed_s, "", self._told.level)
+        return finished(call, elapsed_s, fault.code)
 
     def settle(self, call: Request, entry: LiveCall | None, error: BaseException) -> BaseException:
         """What really ended a call: a cancellation may be the word of a person."""
@@ -248,12 +252,13 @@ class _Watch:
             self._fail_hidden(call, entry, began, error)
             return
         ended, code = self._clock(), code_of(error)
-        elapsed_s = ended - began
+        call.context.elapsed_s = elapsed_s = ended - began
         if entry is not None and self._live is not None:
             message = GAVE_UP if isinstance(error, asyncio.CancelledError) else message_of(error)
             self._live.close(entry, ended, code, message)
         if self._writes:
             self._write(call, elapsed_s, code, "denied" if isinstance(error, PermissionDenied) else "allowed")
+        self._tally.note_use(call.context.cpu_s, call.context.memory_bytes, 0)
         count_raised(self._tally, elapsed_s, error)
         self._emit(finished(call, elapsed_s, code))
         if elapsed_s > self._told.slow_s:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.errors import ToolFailed
-from toolcrib.core.requests import ErrorInfo, Result
+from toolcrib.core.requests import ErrorInfo, Request, Result
 from toolcrib.core.view import View
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.check import QUICK_BYTES
@@ -27,10 +27,12 @@ class CallResult(View, omit_defaults=True, kw_only=True):
     duration_ms: float
     execution_id: str
     """Under which the log and the audit log know the call."""
+    trace_id: str = ""
+    """The trace it belongs to (W3C): the same in the log, the audit log, and what its server was told."""
 
 
-def call_result(result: Result, execution_id: str, duration_ms: float) -> CallResult:
-    """What can be seen of a result."""
+def call_result(result: Result, ids: tuple[str, str], duration_ms: float) -> CallResult:
+    """What can be seen of a result; ``ids`` are those of the call and of its trace."""
     return CallResult(
         success=result.success,
         data=result.json_data if result.success else None,
@@ -38,15 +40,22 @@ def call_result(result: Result, execution_id: str, duration_ms: float) -> CallRe
         content=[dict(block) for block in result.content],
         structured_content=result.structured,
         duration_ms=round(duration_ms, 3),
-        execution_id=execution_id,
+        execution_id=ids[0],
+        trace_id=ids[1],
     )
 
 
-async def encode_result(helpers: Helpers, result: Result, execution_id: str, duration_ms: float) -> bytes:
+def ids_of(call: Request) -> tuple[str, str]:
+    """The ids that a call and its trace have in the logs."""
+    return call.id, call.context.trace_id
+
+
+async def encode_result(helpers: Helpers, result: Result, call: Request, duration_ms: float) -> bytes:
     """The same as JSON."""
+    ids = ids_of(call)
     if result.raw is None or len(result.raw) <= QUICK_BYTES:
-        return _encode(call_result(result, execution_id, duration_ms))
-    rest = _encode((result.error, execution_id, duration_ms, result.has_json_text))
+        return _encode(call_result(result, ids, duration_ms))
+    rest = _encode((result.error, ids, duration_ms, result.has_json_text))
     try:
         return await helpers.run(SHOW, (result.raw, rest))
     except TookTooLong:
@@ -55,7 +64,7 @@ async def encode_result(helpers: Helpers, result: Result, execution_id: str, dur
 
 def show_beside(raw: bytes, rest: bytes) -> bytes:
     """The same in a helper process."""
-    given = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, str, float, bool])
-    error, execution_id, duration_ms, has_json_text = given
+    given = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, tuple[str, str], float, bool])
+    error, ids, duration_ms, has_json_text = given
     result = Result(raw=raw, error=error, value=[] if has_json_text else msgspec.UNSET)
-    return _encode(call_result(result, execution_id, duration_ms))
+    return _encode(call_result(result, ids, duration_ms))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.results.shown import call_result
+from toolcrib.calls.results.shown import call_result, ids_of
 from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
 from toolcrib.cli.content import lines_of, read_arguments
@@ -53,7 +53,7 @@ async def run_call(options: Options, console: Console) -> int:
         began = time.perf_counter()
         result = await wait_with_status(console, window.run(call), f"calling {options.tool}")
         if options.json:
-            console.print_json(call_result(result, call.id, (time.perf_counter() - began) * 1000))
+            console.print_json(call_result(result, ids_of(call), (time.perf_counter() - began) * 1000))
         else:
             _show(result, options, console)
         if result.error is None:

@@ -60,6 +60,11 @@ class ClientChannel(msgspec.Struct, eq=False):
         """The request."""
 
     @property
+    def traceparent(self) -> str:
+        """The trace that the request's headers say it belongs to, where it came with any."""
+        return ""
+
+    @property
     @abstractmethod
     def client(self) -> NewsClient | None:
         """Whom notices can be sent to when the request is over; ``None`` in the stateless era."""

@@ -321,6 +321,7 @@ class HttpDoor:
             asker.log.name,
             message,
             self._mcp.lot,
+            request=request,
         )
         request_id = _id(message)
         reply.task = self._spawn(self._work(message, request_id, asker, reply))

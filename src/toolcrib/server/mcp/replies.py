@@ -35,6 +35,13 @@ class HttpReply(ClientChannel):
     parked: Parked | None = None
     task: asyncio.Task[None] | None = None
     _silent_for: int = 0
+    request: HttpRequest | None = None
+
+    @property
+    def traceparent(self) -> str:
+        """What its header says."""
+        said = None if self.request is None else self.request.header(b"traceparent")
+        return "" if said is None else said.decode("latin-1")
 
     @property
     def client(self) -> NewsClient | None:

@@ -278,8 +278,7 @@ class McpService:
             if params.keys() - CALL_FIELDS:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         mirror = self.front.mirror
-        if mirror is not None:
-            meta = messages.mirrored_meta(params)
+        meta = _traced(meta, channel) if mirror is None else messages.mirrored_meta(params)
         call = self.front.request(name, arguments, caller, channel, None, meta, more)
         if mirror is not None:
             call.context.asked_as = _asked_as(channel)
@@ -351,7 +350,8 @@ class McpService:
         params = asked.params
         more = {key: value for key, value in params.items() if key in ("inputResponses", "requestState")}
         mirror = self.front.mirror
-        meta = messages.relayed_meta(params) if mirror is None else messages.mirrored_meta(params)
+        relayed = _traced(messages.relayed_meta(params), asked.channel)
+        meta = relayed if mirror is None else messages.mirrored_meta(params)
         call = self.front.request(name, arguments, asked.caller, asked.channel, None, meta, more, kind)
         if mirror is not None:
             call.context.asked_as = _asked_as(asked.channel)
@@ -410,6 +410,12 @@ def progress_token(message: Inbound) -> Any:
 ROOTS_CHANGED = "notifications/roots/list_changed"
 OWN_NOTICES = frozenset({ROOTS_CHANGED, "notifications/initialized", "notifications/cancelled"})
 """What toolcrib tells a server itself, for its clients."""
+
+
+def _traced(meta: Mapping[str, Any], channel: BackChannel) -> Mapping[str, Any]:
+    """A request's ``_meta`` with the trace that its HTTP headers name, unless it names one itself."""
+    said = channel.traceparent if isinstance(channel, ClientChannel) else ""
+    return {**meta, "traceparent": said} if said and "traceparent" not in meta else meta
 
 
 def _asked_as(channel: BackChannel) -> RequestId | None:

@@ -81,7 +81,7 @@ class RestResource:
         return add
 
 
-class ProblemShape(msgspec.Struct, rename={"retry_after_seconds": "retryAfterSeconds", "execution_id": "executionId"}):
+class ProblemShape(msgspec.Struct, rename="camel"):
     """What went wrong and what to do about it (RFC 9457)."""
 
     title: str
@@ -95,4 +95,6 @@ class ProblemShape(msgspec.Struct, rename={"retry_after_seconds": "retryAfterSec
     retryable: bool | None = None
     execution_id: str | None = None
     """Under which the log and the audit log know the call."""
+    trace_id: str | None = None
+    """The trace it belongs to."""
     details: dict[str, Any] = {}

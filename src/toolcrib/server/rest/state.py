@@ -95,7 +95,7 @@ class VersionView(View):
 @STATE.route("GET", "/health", About("Show how everything is doing", CribHealth))
 async def _health(visit: PageRequest) -> HttpAnswer:
     visit.need_known()
-    return json_answer(visit.view.health())
+    return json_answer(await visit.view.check_health())
 
 
 @STATE.route("GET", "/metrics", About("Show the tallies", MetricsView, problems=(403,)))

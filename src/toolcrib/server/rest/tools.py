@@ -15,7 +15,8 @@ from toolcrib.core.access import AUDIT, METRICS, NATIVE
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.core.kinds import Policy
 from toolcrib.core.offers import OfferKind, RequestKind, SecurityLevel
-from toolcrib.core.requests import ErrorInfo
+from toolcrib.core.requests import ErrorInfo, Request
+from toolcrib.core.view import View
 from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
 from toolcrib.server.rest.about import About, Param, RestResource, count, one_of
 from toolcrib.server.views.caller import CallerView, RanCall
@@ -150,6 +151,20 @@ class CallBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     timeout_seconds: Annotated[float, Meta(gt=0, le=LONGEST_S)] | None = None
 
 
+class ArgumentsBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Arguments for a tool."""
+
+    arguments: dict[str, Any] = {}
+
+
+class Validated(View):
+    """What a tool would be given."""
+
+    arguments: dict[str, Any]
+    repairs: list[str]
+    """What would be put right, in words."""
+
+
 @TOOLS.route(
     "POST",
     "/tools/{name}/call",
@@ -169,16 +184,38 @@ async def _call(visit: PageRequest) -> HttpAnswer:
     return await answer_call(visit, visit.view)
 
 
+@TOOLS.route(
+    "POST",
+    "/tools/{name}/validate",
+    About(
+        "Check arguments without calling",
+        Validated,
+        "What the tool would be given, with defaults filled in and slips put right. Arguments that it would refuse are"
+        " a problem (422). Nothing runs, nothing is counted.",
+        body=ArgumentsBody,
+        example={"arguments": {"expression": "6 * 7"}},
+        problems=(404, 415, 422),
+        is_open=True,
+    ),
+)
+async def _validate(visit: PageRequest) -> HttpAnswer:
+    result = await visit.view.validate(visit.params["name"], visit.json(ArgumentsBody).arguments)
+    if result.error is not None:
+        status = STATUSES.get(result.error.code, 500)
+        raise HttpProblem(status, result.error.code, result.error.message, details=dict(result.error.details))
+    return json_answer(Validated(result.data, result.metadata.get("repairs", [])))
+
+
 async def answer_call(visit: PageRequest, view: CallerView) -> HttpAnswer:
     """Call the tool an address names; one whose result is too much work to show was carried out all the same."""
     body = visit.json(CallBody)
     ran = await view.run(visit.params["name"], body.arguments, body.timeout_seconds)
     if ran.result.error is not None and _never_ran(ran, ran.result.error):
-        raise _refused(ran.result.error, ran.call.id)
+        raise _refused(ran.result.error, ran.call)
     try:
         return json_bytes(await view.encode(ran))
     except ToolFailed as error:
-        raise HttpProblem(502, error.code, str(error), executionId=ran.call.id) from None
+        raise HttpProblem(502, error.code, str(error), **_ids(ran.call)) from None
 
 
 OFFERS_FOR = Param("query", "what it is for, in plain words; the best come first")
@@ -318,7 +355,7 @@ async def _get(visit: PageRequest) -> HttpAnswer:
 def _outcome(ran: RanCall) -> HttpAnswer:
     """What was read or got; its result has no place for a failure, so that each is a problem."""
     if ran.result.error is not None:
-        raise _refused(ran.result.error, ran.call.id)
+        raise _refused(ran.result.error, ran.call)
     raw = ran.result.raw
     return json_answer(ran.result.mcp) if raw is None else json_bytes(raw)
 
@@ -328,8 +365,12 @@ def _never_ran(ran: RanCall, error: ErrorInfo) -> bool:
     return error.code == InternalError.code or (not ran.call.context.sent and error.code in STATUSES)
 
 
-def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:
-    more: dict[str, Any] = {"retryable": error.retryable, "executionId": call_id, "details": dict(error.details)}
+def _ids(call: Request) -> dict[str, str]:
+    return {"executionId": call.id, "traceId": call.context.trace_id}
+
+
+def _refused(error: ErrorInfo, call: Request) -> HttpProblem:
+    more: dict[str, Any] = {"retryable": error.retryable, **_ids(call), "details": dict(error.details)}
     retry_after_s = error.details.get("retry_after_s")
     if isinstance(retry_after_s, int | float):
         more["retryAfterSeconds"] = retry_after_s

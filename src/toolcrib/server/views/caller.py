@@ -69,6 +69,8 @@ class CallerView:
     caller: Caller
     is_operator: bool
     """Whether the caller looks after it, and so sees all of it."""
+    traceparent: str = ""
+    """The trace its calls belong to, as the request's header names it."""
 
     @property
     def _crib(self) -> Crib:
@@ -200,6 +202,10 @@ class CallerView:
         """Call a tool as the caller; failure is a result. ``hear`` is told how far the call of an id is."""
         return await self.ask(RequestKind.CALL, name, arguments, timeout_s, hear)
 
+    async def validate(self, name: str, arguments: Mapping[str, Any]) -> Result:
+        """Whether a tool would take these arguments, without running it."""
+        return await self._crib.validate(name, arguments, caller=self.caller)
+
     async def look(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """Have a tool that only reads tell what the page shows: that is no call of anybody's, but written down."""
         call = self._crib.request(name, dict(arguments), self.caller)
@@ -217,13 +223,14 @@ class CallerView:
     ) -> RanCall:
         """Ask for whatever is offered as the caller; failure is a result."""
         crib, began = self._crib, time.perf_counter()
+        meta = {"traceparent": self.traceparent} if self.traceparent else {}
         channel = SILENT if hear is None else ProgressChannel(SILENT, lambda progress: hear(call.id, progress))
-        call = crib.request(name, dict(arguments), self.caller, channel, timeout_s, kind=kind)
+        call = crib.request(name, dict(arguments), self.caller, channel, timeout_s, meta, kind=kind)
         return RanCall(call, await crib.run(call), time.perf_counter() - began)
 
     async def encode(self, ran: RanCall) -> bytes:
         """What came of a call, as JSON."""
-        return await self._crib.show(ran.result, ran.call.id, ran.duration_s * 1000)
+        return await self._crib.show(ran.result, ran.call, ran.duration_s * 1000)
 
     @property
     def is_watching(self) -> bool:
@@ -370,16 +377,19 @@ class CallerView:
 
     # The whole
 
-    def health(self) -> CribHealth:
-        """How everything is doing: the caller's own servers and tools; the rest is for operators."""
-        whole = self._crib.health()
+    async def check_health(self) -> CribHealth:
+        """How everything is doing: the caller's own servers and tools; the rest is for operators. Tools that bring a
+        health check are asked."""
+        whole = await self._crib.check_health()
         if self.is_operator:
             return whole
         servers = {name: self._shown_health(one) for name, one in whole.servers.items() if self._may_know(name)}
         routes, away = self.usable(), away_parts(self._crib.parts(), servers)
         native = sum(1 for route in routes if not route.server)
         counts = ToolCounts(native, len(routes) - native)
-        return CribHealth(overall_health(servers, away), away, whole.parts, counts, servers, calls=None, audit=None)
+        failing = {route.name: "" for route in routes if route.name in whole.failing}  # why is for operators
+        status = overall_health(servers, away)
+        return CribHealth(status, away, whole.parts, counts, failing, servers, calls=None, audit=None)
 
     @property
     def metrics(self) -> Metrics:

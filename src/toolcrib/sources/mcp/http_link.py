@@ -136,7 +136,7 @@ class HttpLink:
             head = self._encode_mirror(question) if eras.is_modern(question.version) else self._head
             if not question.headers and len(self._heads) < HEADS_MAX:
                 self._heads[key] = head
-        return head
+        return head + b"traceparent: %b\r\n" % question.traceparent.encode() if question.traceparent else head
 
     def _encode_mirror(self, question: ServerRequest) -> bytes:
         more = [(b"mcp-method", question.method.encode()), *question.headers]

@@ -76,6 +76,8 @@ class ServerRequest(msgspec.Struct):
     """What its progress is told by; ``None``: its id."""
     sent: bool = False
     """Set by the link once the request may have reached the server."""
+    traceparent: str = ""
+    """The trace it belongs to, for those between here and an HTTP server, who look at headers only."""
 
 
 @dataclass(frozen=True, slots=True)

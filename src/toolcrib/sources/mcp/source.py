@@ -14,7 +14,7 @@ from toolcrib.core.errors import ConnectionLost, InvalidArguments, RemoteError, 
 from toolcrib.core.kinds import EraChoice, Share, TaskAction
 from toolcrib.core.long_work import with_tasks
 from toolcrib.core.offers import RequestKind, Tool
-from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result
+from toolcrib.core.requests import BackChannel, ErrorInfo, Request, Result, traceparent_of
 from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, SourceStatus
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.sources.mcp.lanes import Lanes
@@ -384,6 +384,7 @@ class McpSource:
         declared = self._mirrored.get(call.target)
         if declared:
             question.headers = http.param_headers(declared, call.arguments)
+        question.traceparent = self._trace_of(call).get("traceparent", "")
         return self._put(lane, link, question, call)
 
     async def _ask_about_task(self, call: Request, action: TaskAction, said: Mapping[str, Any]) -> Raw:
@@ -419,9 +420,8 @@ class McpSource:
         try:
             is_plain = not (more or call.meta or channel.wants_progress or channel.log_level or self.mirror)
             if is_plain and not self._has_own_part(channel, version):
-                return messages.plain_call_params(
-                    call.target, call.encode_arguments(), self._plain_meta(version, channel)
-                )
+                plain = messages.with_traceparent(self._plain_meta(version, channel), traceparent_of(call))
+                return messages.plain_call_params(call.target, call.encode_arguments(), plain)
             meta = self._meta_of(call, request_id, lane)
             return messages.call_params(call.target, call.encode_arguments(), more, meta)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -438,13 +438,18 @@ class McpSource:
             meta = mirror.meta(call.meta, lane, channel.capabilities)
         else:
             said = call.meta if self.mirror is None else messages.relayed_meta({"_meta": call.meta})
-            meta = {**said, **(self._meta(self._declared(channel), version) or {})}
+            meta = {**said, **self._trace_of(call), **(self._meta(self._declared(channel), version) or {})}
         if channel.wants_progress and (mirror is None or mirror.token(call) is None):
             meta["progressToken"] = request_id
         if channel.log_level and eras.is_modern(version):
             meta[eras.META_LOG_LEVEL] = channel.log_level
         is_said = mirror is not None and call.meta is not messages.NO_PARAMS
         return meta if meta or is_said else None
+
+    def _trace_of(self, call: Request) -> dict[str, str]:
+        """What a server is told of the trace of a call; a transparent one is told what the client said, and no more."""
+        traceparent = "" if self.mirror is not None else traceparent_of(call)
+        return {"traceparent": traceparent} if traceparent else {}
 
     def _mirror_in(self, lane: Supervisor) -> ClientMirror | None:
         """What is shown as it is in a lane; nothing in the one that all callers share."""

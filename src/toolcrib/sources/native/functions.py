@@ -146,6 +146,8 @@ class NativeToolOptions:
     network: bool | None = None
     loopback: Sequence[int] = ()
     memory_bytes: int | None = None
+    health_check: Callable[[], Any] | None = None
+    """Says whether the tool can do its work: it can, unless this raises, or returns ``False`` or a text (why not)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ class NativeTool:
     is_async: bool = False
     isolation: IsolationWanted | None = None
     """How far its worker is kept from the rest; ``None`` runs it in this process."""
+    health_check: Callable[[], Any] | None = None
 
 
 @overload
@@ -183,7 +186,10 @@ def define(function: Function, **options: Any) -> NativeTool:
     definition = _definition(function, wishes, signature)
     _check_definition(definition)
     isolation = isolation_wish(function, definition.name, wishes)
-    return NativeTool(definition, function, signature, inspect.iscoroutinefunction(function), isolation)
+    if wishes.health_check is not None and not callable(wishes.health_check):
+        raise DefinitionError(definition.name, "health_check", "it must be a function without parameters.")
+    is_async = inspect.iscoroutinefunction(function)
+    return NativeTool(definition, function, signature, is_async, isolation, wishes.health_check)
 
 
 def _read_options(function: Function, options: Mapping[str, Any]) -> NativeToolOptions:

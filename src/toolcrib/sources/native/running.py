@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -85,8 +86,11 @@ class ToolThreads:
                 return await future
             except asyncio.CancelledError:
                 if not work.is_done:
+                    call.context.runs_on = True
                     self._on_abandoned(call)
                 raise
+            finally:
+                call.context.cpu_s += work.cpu_s
 
 
 class _Work:
@@ -100,14 +104,14 @@ class _Work:
         future: "asyncio.Future[Any]",
     ) -> None:
         self._function, self._context, self._loop, self._future = function, context, loop, future
-        self.is_done = False
+        self.is_done, self.cpu_s = False, 0.0
 
     def run(self) -> None:
         try:
             value, error = self._context.run(self._function), None
         except BaseException as raised:  # carried over to the caller, whatever it is
             value, error = None, raised
-        self.is_done = True
+        self.is_done, self.cpu_s = True, time.thread_time()  # it is a thread of its own: all of it went into this
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._settle, value, error)
 

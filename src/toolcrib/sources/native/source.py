@@ -6,6 +6,9 @@ import functools
 import importlib
 import inspect
 import re
+import resource
+import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,14 +26,16 @@ from toolcrib.core.errors import (
     UnknownTool,
 )
 from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.offers import Tool
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.offers import Tool, to_mcp
+from toolcrib.core.requests import Request, Result, told_of
 from toolcrib.core.source import Listing
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.sources.native.functions import Function, NativeTool, native_tool, to_result
 from toolcrib.sources.native.running import ToolThreads, has_listener, reporting
 
 CAPACITY = 10_000
+HEALTH_CHECK_S = 5.0
+"""How long a tool's own health check may take."""
 RunIsolated = Callable[[NativeTool, Request], Awaitable[Result]]
 
 _TARGET = f"{__name__}:perform"
@@ -57,12 +62,13 @@ class NativeSource:
         *,
         emit: Emit = drop,
         capacity: int = CAPACITY,
+        memory: int = 0,
         run_isolated: RunIsolated = refuse_isolated,
     ) -> None:
         self._tools: dict[str, NativeTool] = {}
         self._versions: dict[str, dict[str, NativeTool]] = {}
         """By the plain name, each version of a tool; ``_tools`` has them under the names they are called by."""
-        self._capacity = capacity
+        self._capacity, self._memory = capacity, memory
         self._run_isolated = run_isolated
         self._emit = emit
         self._listeners: list[Callable[[], None]] = []
@@ -91,6 +97,12 @@ class NativeSource:
         if previous is None and len(self._tools) >= self._capacity:
             reason = f"there are {len(self._tools)} tools already, and no more than {self._capacity} may be registered."
             raise DefinitionError(tool.name, "capacity", reason, hint="Unregister some, or raise [catalog] capacity.")
+        if self._memory:
+            others = [entry.tool for entry in self._tools.values() if entry is not previous]
+            taken = sum(len(msgspec.json.encode(to_mcp(each), enc_hook=str)) for each in (*others, tool))
+            if taken > self._memory:
+                reason = f"with it the definitions take {taken} bytes, and no more than {self._memory} may be taken."
+                raise DefinitionError(tool.name, "memory", reason, hint="Shorten them, or raise [catalog] memory.")
 
     def _arrange(self, name: str) -> None:
         """Give the newest version the plain name, and each other one its own."""
@@ -147,7 +159,7 @@ class NativeSource:
                 raise
             raise CallCancelled(f"{call.name} cancelled itself.") from None
         except (Exception, SystemExit, BaseExceptionGroup) as error:
-            self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            self._emit(Event("call.raised", "error", {**told_of(call), "error": repr(error)}))
             raise to_failure(call.name, error) from error
 
     async def _run_reporting(self, entry: NativeTool, call: Request) -> Any:
@@ -166,11 +178,31 @@ class NativeSource:
         return await value if inspect.isawaitable(value) else value
 
     def _abandoned(self, call: Request) -> None:
-        fields = {"tool": call.name, "id": call.id}
-        self._emit(Event("tool.thread.abandoned", "warning", fields))
+        self._emit(Event("tool.thread.abandoned", "warning", told_of(call)))
+
+    async def ailing(self) -> dict[str, str]:
+        """The tools whose own health check fails, and why; all are asked at once."""
+        checks = {name: entry.health_check for name, entry in self._tools.items()}
+        asked = {name: check_health(check) for name, check in checks.items() if check is not None}
+        found = await asyncio.gather(*asked.values())
+        return {name: why for name, why in zip(asked, found, strict=True) if why}
 
     async def close(self) -> None:
         """Nothing to let go of: threads end with what they run, or with the program."""
+
+
+async def check_health(check: Callable[[], Any]) -> str:
+    """Why a tool says that it cannot do its work; empty if it can."""
+    try:
+        async with asyncio.timeout(HEALTH_CHECK_S):
+            found = await (check() if inspect.iscoroutinefunction(check) else asyncio.to_thread(check))
+    except TimeoutError:
+        return f"Its health check did not end within {HEALTH_CHECK_S:g} s."
+    except Exception as error:  # the edge of a tool's own code
+        return f"Its health check failed: {type(error).__name__}: {error}".removesuffix(": ") + "."
+    if isinstance(found, str):
+        return found
+    return "Its health check says that it cannot work." if found is False else ""
 
 
 def _is_same_function(one: NativeTool, other: NativeTool) -> bool:
@@ -289,30 +321,41 @@ def in_workers(workers: Workers) -> RunIsolated:
         given = {"module": module, "function": function, "name": call.name, "arguments": call.arguments}
         places = (*module_places(module), *module_places(__name__))
         answer = await workers.run(Task(call.name, _TARGET, given, places), entry.isolation)
-        return _read_answer(call.name, answer)
+        return _read_answer(call, answer)
 
     return run
 
 
-def _read_answer(name: str, answer: bytes) -> Result:
+def _read_answer(call: Request, answer: bytes) -> Result:
+    name = call.name
     try:
         outcome = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ToolFailed(f"{name} failed: its worker's answer cannot be read: {error}.") from None
+    call.context.cpu_s += outcome.get("cpu_s", 0.0)
+    call.context.memory_bytes = outcome.get("memory", 0)
     if "error" not in outcome:
         return Result(outcome["result"], value=outcome["data"])
     told = outcome["error"]
     raise _ERRORS.get(told["code"], ToolFailed)(told["message"], hint=told["hint"])
 
 
+def peak_memory() -> int:
+    """The most memory this process had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 def perform(given: Mapping[str, Any]) -> bytes:
     """In the worker: run the tool as the source would have done, and encode what came of it."""
+    began = time.process_time()
     try:
         function = getattr(importlib.import_module(given["module"]), given["function"])
         source = NativeSource([replace(native_tool(function), isolation=None)])
         (name,) = (shown.name for shown in source.listing.tools)
         result = asyncio.run(source.answer(Request(given["name"], name, dict(given["arguments"]))))
-        return msgspec.json.encode({"result": result.mcp, "data": result.json_data})
+        used = {"cpu_s": time.process_time() - began, "memory": peak_memory()}
+        return msgspec.json.encode({"result": result.mcp, "data": result.json_data, **used})
     except ToolcribError as error:
         told = {"code": error.code, "message": error.message, "hint": error.hint}
         return msgspec.json.encode({"error": told})
