@@ -29,6 +29,7 @@ from toolcrib.core.names import join_name, to_server_name
 from toolcrib.core.offers import Tool
 from toolcrib.core.places import CONFIG_NAME
 from toolcrib.crib.loading import config_files
+from toolcrib.project.secrets import is_free
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import ForeignSource, FoundHere, Origins, exists, read_source
 from toolcrib.stores.lockfile import write_config
@@ -181,12 +182,10 @@ class _Naming:
         return variables_in(candidate.before) - variables_in(others)
 
     def _is_free(self, name: str, value: str, own: set[str]) -> bool:
-        if self._env.get(name, "") not in ("", value):
-            return False
         known = self._given.get(name)
         if known is None and name not in own:
             known = self._store.get(name)
-        return known in (None, value)
+        return is_free(name, value, self._env, known)
 
 
 def _told(secrets: Collection[str]) -> Iterator[str]:
