@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.cli.keyboard import typed
 from tests.fleet.running import until
 
 from toolcrib.cli.commands.connect import Mask
@@ -110,6 +111,54 @@ def test_replace_moves_the_servers_into_toolcrib(toolcrib, cursor):
     assert "[servers.time]" in toolcrib.config.read_text()
     toolcrib.run("disconnect", "cursor")
     assert cursor.read_text() == WRITTEN
+
+
+def test_entries_that_toolcrib_serves_as_well_stay_where_nobody_can_be_asked_and_that_is_said(toolcrib, cursor):
+    """In a pipe, or with --keep, which says nothing."""
+    toolcrib.write('[servers.clock]\ncommand = "time-server"\nargs = ["--key", "hush-hush"]')
+
+    piped = toolcrib.run("connect", "cursor")
+    toolcrib.run("disconnect", "cursor")
+    kept = toolcrib.run("connect", "cursor", "--keep")
+
+    assert "servers of its own that toolcrib serves, too: time. Agents see their tools twice." in piped.stderr
+    assert "connect cursor --replace" in piped.stderr
+    assert "twice" not in kept.stderr
+    assert "time-server" in cursor.read_text()
+    assert "notes-server" not in toolcrib.config.read_text()
+    assert toolcrib.run("connect", "cursor", "--keep", "--replace").returncode == 2
+
+
+@pytest.mark.parametrize(("key", "stays"), [("", False), ("n", True)])
+def test_a_person_is_asked_whether_tools_are_to_be_there_twice(toolcrib, cursor, key, stays):
+    """Only about what toolcrib serves; afterwards the file is as it was, byte for byte."""
+    toolcrib.write('[servers.clock]\ncommand = "time-server"\nargs = ["--key", "hush-hush"]')
+    before = toolcrib.config.read_text()
+
+    said, _ = typed(toolcrib, "connect", "cursor", answers=[("[Y/n]", key)])
+    again = toolcrib.run("connect", "cursor")
+    text = cursor.read_text()
+
+    assert "Take time out of" in said
+    assert ("time-server" in text) is stays
+    assert "notes-server" in text
+    assert toolcrib.config.read_text() == before
+    assert ("connected already" in again.stderr, cursor.read_text()) == (True, text)
+    toolcrib.run("disconnect", "cursor")
+    assert cursor.read_text() == WRITTEN
+
+
+def test_replace_puts_secrets_away_and_shows_none(toolcrib, cursor):
+    toolcrib.write()
+
+    result = toolcrib.run("connect", "cursor", "--replace")
+
+    assert 'env = {API_KEY = "${NOTES_API_KEY}"}' in toolcrib.config.read_text()
+    assert SECRET not in toolcrib.config.read_text() + result.stdout + result.stderr
+    assert [(one["name"], one["neededBy"]) for one in toolcrib.json("secrets", "ls")] == [
+        ("NOTES_API_KEY", ["notes"]),
+        ("TIME_KEY", ["time"]),
+    ]
 
 
 def test_a_dry_run_shows_the_difference_without_secrets(toolcrib, cursor):

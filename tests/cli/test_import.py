@@ -29,7 +29,9 @@ def test_a_dry_run_shows_everything_but_secrets_and_writes_nothing(toolcrib, cur
     assert result.returncode == 0, result.stderr
     assert "+ time (Cursor)" in result.stdout
     assert "command = time-server" in result.stdout
-    assert "env.API_KEY = ***" in result.stdout
+    assert "env.API_KEY = ${NOTES_API_KEY}" in result.stdout
+    assert "toolcrib keeps NOTES_API_KEY" in result.stdout
+    assert toolcrib.json("secrets", "ls") == []
     assert "trust is not taken over" in result.stdout
     assert SECRET not in result.stdout + result.stderr
     assert "2 servers would be" in result.stderr
@@ -158,13 +160,13 @@ def test_what_strangers_wrote_cannot_drive_the_terminal(toolcrib, cursor):
     assert result.returncode == 0
 
 
-def test_a_new_file_that_hides_another_programs_servers_says_so(toolcrib):
-    """Without a toolcrib.toml, toolcrib had read them from there."""
+def test_a_new_file_hides_none_of_the_servers_that_another_programs_file_had(toolcrib):
+    """Without a toolcrib.toml, toolcrib had read them from there: they come along."""
     hidden = toolcrib.project / ".mcp.json"
     hidden.write_text('{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}')
 
     some = toolcrib.run("import", ".mcp.json", "--yes", "--only", "a")
 
     assert some.returncode == 0, some.stderr
-    assert [server["name"] for server in toolcrib.json("servers", "ls")] == ["a"]
-    assert f"{hidden} is no longer read by toolcrib" in some.stderr
+    assert [server["name"] for server in toolcrib.json("servers", "ls")] == ["a", "b"]
+    assert f"toolcrib reads this file now instead of {hidden}, so b came along." in some.stderr

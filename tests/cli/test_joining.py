@@ -214,6 +214,23 @@ def test_another_value_of_a_variable_that_counts_needs_a_process_of_its_own(tool
     assert "two" not in complaint.replace("has another", "")
 
 
+def test_a_kept_secret_is_the_value_of_who_lacks_the_variable_and_differs_from_another_ones(toolcrib: Program):
+    """An empty variable means what is kept; a variable with the same value joins."""
+    toolcrib.write('[serve]\nlinger = "0s"', toolcrib.tiny(more='env = { WORD = "${SECRET_WORD}" }'))
+    toolcrib.run("secrets", "set", "SECRET_WORD", stdin="kept-word")
+    with clients(toolcrib) as start:
+        start().greet().call("tiny__echo", text="x")
+        for env in ({"SECRET_WORD": ""}, {"SECRET_WORD": "kept-word"}):
+            start(**env).greet()
+        assert toolcrib.starts == 1
+        assert toolcrib.has_noted("WORD is kept-word")
+        other = start(SECRET_WORD="another-word").greet()
+        other.call("tiny__echo", text="x")
+
+        assert (len(running(toolcrib)), toolcrib.starts) == (1, 2)
+        assert toolcrib.has_noted("WORD is another-word")
+
+
 def test_a_state_directory_that_cannot_be_written_is_no_obstacle(shared: Program):
     state = shared.home / "state"
     state.write_text("not a directory")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,9 @@ def answer(request: Json) -> Json | None:
 
 def main() -> None:
     note("started")
+    for name in ("WORD", "SECRET_WORD"):
+        if name in os.environ:
+            note(f"{name} is {os.environ[name]}")
     sys.stderr.write("tiny: at your service\n")
     sys.stderr.flush()
     for line in sys.stdin:

@@ -52,7 +52,7 @@ def test_a_missing_variable_is_named_with_its_server_and_field():
 
     assert str(caught.value) == (
         "The variable DOCS_KEY is not set; headers.Authorization of server 'docs' needs it. "
-        "Set it, or write ${DOCS_KEY:-default}."
+        "Set it, keep it with `toolcrib secrets set DOCS_KEY`, or write ${DOCS_KEY:-default}."
     )
 
 
@@ -63,7 +63,7 @@ def test_references_only_other_programs_can_resolve_are_refused():
 
     assert str(caught.value) == (
         "${input:api-key} in env.KEY of server 'docs' cannot be resolved. "
-        "toolcrib reads the environment only: set a variable and write ${NAME}."
+        "Keep the value with `toolcrib secrets set NAME`, or set a variable; then write ${NAME}."
     )
 
 

@@ -6,7 +6,15 @@ import json
 import pytest
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.secrets import EVERYBODYS_WORDS, _in_basic, _in_url, secret_values, secrets_of
+from toolcrib.config.references import resolve_server
+from toolcrib.config.secrets import (
+    EVERYBODYS_WORDS,
+    _in_basic,
+    _in_url,
+    secret_values,
+    secrets_of,
+    with_references,
+)
 
 ENV = {
     "TOKEN": "token-from-env",
@@ -142,3 +150,53 @@ def test_a_secret_inside_what_is_referred_to_in_the_middle_of_a_text_is_found():
 def test_a_name_that_says_file_hides_no_secret_that_is_none(text, is_secret):
     """A path is a path only if it looks like one."""
     assert (text in secrets_of([("TOKEN_FILE", text)], {})) is is_secret
+
+
+def put_in_references(server: ServerConfig) -> tuple[ServerConfig, dict[str, str]]:
+    taken: dict[str, str] = {}
+
+    def name_for(wanted: str, value: str) -> str:
+        name = next(name for name in (wanted, f"{wanted}_2") if taken.get(name, value) == value)
+        taken[name] = value
+        return name
+
+    return with_references(server, name_for), taken
+
+
+def test_references_take_the_place_of_secrets_and_resolve_to_what_was_there():
+    """In the middle of arguments, headers and addresses; what is no secret stays."""
+    server = ServerConfig(
+        "notes",
+        command="x",
+        args=(
+            *("--token", "sk-0123456789abcdef", "--api-key=abcdefgh1", "-e", "BOX_SECRET=xyz", "--verbose"),
+            *("postgres://u:pw@h/db?x=1", "Authorization: Bearer abcdef123", "/path/with/key", "PORT=8080"),
+        ),
+        env={"GITHUB_TOKEN": "ghp_0123456789", "LOG_LEVEL": "debug", "KEY_FILE": "/home/x/key.pem", "HOME": "/h"}
+        | {"AUTH_MODE": "none", "T": "${X}", "HEADERS": '{"Authorization": "Bearer abcdefghijkl"}'},
+    )
+
+    referring, taken = put_in_references(server)
+
+    assert referring.args == (
+        *("--token", "${NOTES_TOKEN}", "--api-key=${NOTES_API_KEY}", "-e", "BOX_SECRET=${BOX_SECRET}", "--verbose"),
+        *("postgres://${NOTES_PASSWORD}@h/db?x=1", "Authorization: Bearer ${NOTES_TOKEN_2}"),
+        *("/path/with/key", "PORT=8080"),
+    )
+    assert referring.env == server.env | {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "HEADERS": "${HEADERS}"}
+    assert resolve_server(referring, taken | {"X": "${X}"}) == server
+
+
+def test_what_an_address_and_headers_hide_is_put_in_references_part_by_part():
+    server = ServerConfig(
+        "far",
+        url="https://user:pass@h.example/abcdef0123456789abcdef0123456789/mcp?api_key=hello123&x=2&key=1#f",
+        headers={"Authorization": "Bearer abc12345", "X-Csrf": "${Z}", "Accept": "text/json"},
+    )
+
+    referring, taken = put_in_references(server)
+
+    assert referring.url == "https://${FAR_PASSWORD}@h.example/${FAR_SECRET}/mcp?api_key=${FAR_API_KEY}&x=2&key=1#f"
+    assert referring.headers == server.headers | {"Authorization": "Bearer ${FAR_TOKEN}"}
+    assert resolve_server(referring, taken | {"Z": "${Z}"}) == server
+    assert put_in_references(referring) == (referring, {})

@@ -78,7 +78,7 @@ async def of_an_agent(config, around):
 
 
 async def of_an_errand(config, around):
-    errands = sub_agents_of(ModelConfig(model="m", url=OUT), for_network(around, config).env)
+    errands = sub_agents_of(ModelConfig(model="m", url=OUT), for_network(around, config))
     return str(await _error(errands.run(SubAgentTask("look"), NoTools())))
 
 

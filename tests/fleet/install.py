@@ -25,7 +25,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """The first is the same browser without a window, and takes two thirds of the CPU."""
 ENVS = (
     *("time", "git", "calculator", "sdk1", "sdk2", "frameworks", "crewai", "llama_index"),
-    *("engines", "a365", "installers"),
+    *("engines", "a365", "installers", "keyring"),
 )
 
 

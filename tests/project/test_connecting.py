@@ -15,8 +15,8 @@ from toolcrib.project.connecting import (
     client_here,
     connect,
     disconnect,
+    other_entries,
     preview_connect,
-    replaceable,
     standings,
 )
 from toolcrib.stores.paths import Environment
@@ -271,7 +271,35 @@ def test_only_what_toolcrib_can_take_over_is_replaceable(around):
     client = client_here("cursor", around)
     put(client, b'{"mcpServers": {"A b": {"command": "x"}, "odd": {"type": "carrier-pigeon", "url": "https://x/"}}}')
 
-    assert replaceable(client, around.cwd / "toolcrib.toml", around) == (["A b"], ["odd"])
+    others = other_entries(client, around.cwd / "toolcrib.toml", around)
+
+    assert (others.ready, others.twice, others.stays) == (("A b",), (), ("odd",))
+    assert others.new_in(["A b"]) == ["a_b"]
+
+
+def test_entries_that_toolcrib_serves_as_well_are_known(around):
+    """The same program, under whatever name; one with other settings is not the same, but its tools are there twice."""
+    toml = around.cwd / "toolcrib.toml"
+    toml.write_text('[servers.clock]\ncommand = "x"\n[servers.mail]\ncommand = "m"\n')
+    client = client_here("cursor", around)
+    entries = {"A b": {"command": "x"}, "post": {"command": "m", "env": {"BOX": "2"}}, "new": {"command": "n"}}
+    put(client, json.dumps({"mcpServers": entries}).encode())
+
+    others = other_entries(client, toml, around)
+
+    assert (others.ready, others.twice, others.stays) == (("A b", "new"), ("A b", "post"), ("post",))
+    assert others.new_in(others.ready) == ["new"]
+
+
+def test_what_a_project_serves_from_the_clients_own_file_is_taken_over_before_it_leaves_it(around):
+    """toolcrib reads `.mcp.json` until it has a file of its own."""
+    inside = client_here("claude-code", around, in_project=True)
+    put(inside, b'{"mcpServers": {"time": {"command": "x"}}}')
+
+    others = other_entries(inside, around.cwd / "toolcrib.toml", around)
+
+    assert (others.ready, others.twice) == (("time",), ("time",))
+    assert others.new_in(others.twice) == ["time"]
 
 
 def test_a_preview_touches_nothing(around):

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.config.foreign.plan import ACTED_ON
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
+from toolcrib.config.references import resolve_server
 from toolcrib.core.errors import CallerError, ConfigError
+from toolcrib.crib.loading import load
 from toolcrib.project.importing import (
     ImportPlan,
     ImportRequest,
@@ -20,6 +23,7 @@ from toolcrib.project.importing import (
     take_over,
 )
 from toolcrib.stores.paths import Environment
+from toolcrib.stores.secrets import SecretStore
 
 SECRET = "sk-0123456789abcdef"
 
@@ -51,7 +55,7 @@ def states(found: ImportPlan) -> dict[str, str]:
 
 def bring_in(around: Environment, *, sync: bool = False) -> list[str]:
     found = look(around, sync=sync)
-    names = {candidate.name for candidate in found.candidates}
+    names = {candidate.name for candidate in found.in_state(*ACTED_ON)}
     return [candidate.name for candidate in take_over(found, names, target(around), around)]
 
 
@@ -181,17 +185,119 @@ def test_a_project_of_claude_code_is_imported_in_its_own_folder_only(around):
     assert "for the project /elsewhere only" in found.in_state("left out")[0].reason
 
 
-def test_secrets_are_written_but_never_shown(around):
-    """A new file that holds one is for its owner alone."""
-    cursor(around, api={"command": "x", "args": ["--token", SECRET], "env": {"API_KEY": SECRET}})
+def test_secrets_become_references_and_are_kept_by_toolcrib(around):
+    """Nothing that is shown or written elsewhere has the value."""
+    cursor(around, api={"command": "x", "args": ["--token", SECRET], "env": {"API_KEY": "other-0123", "LEVEL": "1"}})
 
     found = look(around)
     bring_in(around)
 
     assert SECRET not in json.dumps([candidate_document(candidate) for candidate in found.candidates])
-    assert written(around)["api"].env == {"API_KEY": SECRET}
-    assert stat.S_IMODE(target(around).stat().st_mode) == 0o600
-    assert SECRET not in (Path(around.env["HOME"]) / ".local/state/toolcrib/imports.json").read_text()
+    assert SECRET not in repr(found)
+    assert written(around)["api"].env == {"API_KEY": "${API_KEY}", "LEVEL": "1"}
+    assert written(around)["api"].args == ("--token", "${API_TOKEN}")
+    assert resolve_server(written(around)["api"], around.variables).args == ("--token", SECRET)
+    files = [path for path in Path(around.env["HOME"]).rglob("*") if path.is_file() and SECRET in path.read_text()]
+    assert sorted(path.name for path in files) == ["mcp.json", "secrets.json"]
+    assert stat.S_IMODE(SecretStore(around.env).path.stat().st_mode) == 0o600
+
+
+def test_a_secret_gets_a_name_that_means_nothing_else_here(around):
+    """Neither a variable of the environment nor what is kept already; the same value is kept once."""
+    here = Environment(around.cwd, {**around.env, "GITHUB_TOKEN": "somebody-elses"})
+    SecretStore(here.env).put({"MAIL_PASSWORD": "the-other-one"})
+    entries = {"GITHUB_TOKEN": "ghp_0123456789", "MAIL_PASSWORD": "the-mail-one"}
+    cursor(here, git={"command": "x", "env": entries}, hub={"command": "y", "env": {"GITHUB_TOKEN": "ghp_0123456789"}})
+
+    bring_in(here)
+
+    assert written(here)["git"].env == {"GITHUB_TOKEN": "${GITHUB_TOKEN_2}", "MAIL_PASSWORD": "${MAIL_PASSWORD_2}"}
+    assert written(here)["hub"].env == {"GITHUB_TOKEN": "${GITHUB_TOKEN_2}"}
+    assert resolve_server(written(here)["git"], here.variables).env == entries
+    assert SecretStore(here.env).get("MAIL_PASSWORD") == "the-other-one"
+
+
+def test_a_secret_that_changed_there_follows_under_its_name(around):
+    """A token that was rotated; one that another server refers to, too, is not changed under its hands."""
+    cursor(around, git={"command": "x", "env": {"GIT_TOKEN": SECRET}}, two={"command": "y", "env": {"KEY": SECRET}})
+    bring_in(around)
+    text = target(around).read_text().replace("${TWO_KEY}", "${SHARED}")
+    target(around).write_text(text + '[servers.three]\ncommand = "z"\nenv = { K = "${SHARED}" }\n')
+    SecretStore(around.env).put({"SHARED": SECRET})
+    before = written(around)
+    new = "sk-fedcba9876543210"
+    cursor(around, git={"command": "x", "env": {"GIT_TOKEN": new}})
+
+    assert bring_in(around, sync=True) == ["git"]
+
+    assert written(around)["git"] == before["git"]
+    assert resolve_server(written(around)["git"], around.variables).env == {"GIT_TOKEN": new}
+    assert resolve_server(written(around)["three"], around.variables).env == {"K": SECRET}
+
+
+def test_what_is_in_use_is_not_offered_as_new(around):
+    """Under whatever name, and with whatever settings; who names it gets it all the same."""
+    target(around).write_text('[servers.clock]\ncommand = "x"\nargs = ["--key", "${CLOCK_KEY}"]\n')
+    cursor(
+        around,
+        time={"command": "x", "args": ["--key", SECRET]},
+        other={"command": "x", "args": ["--keys", "all"]},
+    )
+
+    assert states(look(around)) == {"time": "used", "other": "new"}
+    assert look(around).in_state("used")[0].twin == "clock"
+    SecretStore(around.env).put({"CLOCK_KEY": SECRET})
+    assert states(look(around)) == {"clock": "same", "other": "new"}
+
+
+def test_the_same_server_of_two_programs_with_other_settings_is_offered_once(around):
+    """Two of one program are two accounts."""
+    cursor(around, mail={"command": "x", "env": {"BOX": "a"}}, post={"command": "x", "env": {"BOX": "b"}})
+    claude = Path(around.env["HOME"]) / ".claude.json"
+    claude.write_text(json.dumps({"mcpServers": {"mail": {"command": "x", "env": {"BOX": "c"}}}}))
+
+    assert sorted(states(look(around)).values()) == ["new", "new", "used"]
+
+
+def test_what_another_programs_file_has_in_use_comes_along(around):
+    """A toolcrib.toml takes the place of `.mcp.json`: whoever imports one server loses none, and keeps their names."""
+    path = around.cwd / ".mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"time": {"command": "x"}, "a-b": {"command": "y", "env": {"K": "v"}}}}))
+    cursor(around, time={"command": "other"}, same={"command": "y", "env": {"K": "v"}})
+    before = load(None, around).config.servers
+
+    found = look(around)
+    done = take_over(found, ["time_cursor"], target(around), around)
+
+    assert states(found) == {"time": "same", "a_b": "same", "time_cursor": "new"}
+    assert [one.name for one in done] == ["time_cursor", "time", "a_b"]
+    after = load(None, around).config.servers
+    assert {name: (one.command, one.env) for name, one in after.items() if name in before} == {
+        name: (one.command, one.env) for name, one in before.items()
+    }
+    assert states(look(around, sync=True))["a_b"] == "same"
+
+
+def test_what_is_in_use_stays_where_it_is_until_something_is_written(around):
+    """Nothing new: nothing to do. Its own file named: that is the wish to bring it here."""
+    path = around.cwd / ".mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"time": {"command": "x"}, "mail": {"command": "y"}}}))
+
+    assert bring_in(around) == []
+    assert not target(around).exists()
+    named = look(around, ".mcp.json")
+    assert states(named) == {"time": "new", "mail": "new"}
+    assert [one.name for one in take_over(named, ["mail"], target(around), around)] == ["mail", "time"]
+
+
+def test_what_a_project_has_in_use_is_still_new_for_everywhere(around):
+    """The user's own file does not stand for a project's."""
+    (around.cwd / ".mcp.json").write_text('{"mcpServers": {"time": {"command": "x"}}}')
+    user = import_target(around, user=True)
+
+    found = find_imports(around, ImportRequest(user))
+
+    assert (states(found), found.along) == ({"time": "new"}, ())
 
 
 def test_open_webui_is_read_from_the_environment(around):

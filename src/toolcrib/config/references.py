@@ -1,12 +1,13 @@
-"""References to the environment: kept as written in the configuration, resolved when a server is started.
+"""References to variables and kept secrets: as written in the configuration, resolved when a server is started.
 
 ``${VAR}``, ``${env:VAR}`` and ``${VAR:-default}`` are references; ``$${VAR}`` is the text ``${VAR}``. As in a shell,
-the default holds when the variable is missing or empty.
+the default holds when the variable is missing or empty; before it counts what toolcrib keeps under that name.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from typing import Self
 
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.errors import ConfigError
@@ -20,9 +21,49 @@ _REFERENCE = re.compile(
 )
 
 
+class Variables(Mapping[str, str]):
+    """What references stand for: a variable of the environment; where it is missing or empty, a secret that is kept.
+
+    A secret that cannot be read counts as missing, except to whoever asks ``strictly``: for them it is an error.
+    """
+
+    def __init__(self, env: Mapping[str, str], kept: Callable[[str], str | None], *, is_strict: bool = False) -> None:
+        self._env, self._kept, self._is_strict = env, kept, is_strict
+
+    @property
+    def strictly(self) -> Self:
+        """The same for whoever cannot go on without."""
+        return type(self)(self._env, self._kept, is_strict=True)
+
+    def secret(self, name: str) -> str | None:
+        """What is kept under this name, whatever the environment says."""
+        try:
+            return self._kept(name)
+        except ConfigError:
+            if self._is_strict:
+                raise
+            return None
+
+    def __getitem__(self, name: str) -> str:
+        written = self._env.get(name)
+        found = written or self.secret(name)
+        if found is not None:
+            return found
+        if written is None:
+            raise KeyError(name)
+        return written
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
+
+
 def resolve(value: str, env: Mapping[str, str], *, server: str = "", field: str = "") -> str:
     """``value`` with its references replaced; a missing variable is an error that names it and its place."""
     place = " of ".join(filter(None, (field, f"server {server!r}" if server else "")))
+    env = env.strictly if isinstance(env, Variables) and "${" in value else env
     return _REFERENCE.sub(lambda match: _replacement(match, env, place), value)
 
 
@@ -65,10 +106,13 @@ def referenced(value: str, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def variables_of(config: Config) -> set[str]:
     """The names of all variables that a configuration refers to."""
-    texts = _texts([*config.servers.values(), config.network, config.model, config.kb, config.platform])
-    return {
-        match["name"] for text in texts for match in _REFERENCE.finditer(text) if match["name"] and not match["escape"]
-    }
+    return variables_in([*config.servers.values(), config.network, config.model, config.kb, config.platform])
+
+
+def variables_in(value: object) -> set[str]:
+    """The names of all variables that a part of a configuration refers to."""
+    found = (match for text in _texts(value) for match in _REFERENCE.finditer(text))
+    return {match["name"] for match in found if match["name"] and not match["escape"]}
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -89,11 +133,11 @@ def _replacement(match: re.Match[str], env: Mapping[str, str], place: str) -> st
     if match["escape"]:
         return match.group()[1:]
     if match["unknown"]:
-        hint = "toolcrib reads the environment only: set a variable and write ${NAME}."
+        hint = "Keep the value with `toolcrib secrets set NAME`, or set a variable; then write ${NAME}."
         raise ConfigError(f"{match.group()} in {place or 'a value'} cannot be resolved.", hint=hint)
     found = _lookup(match, env)
     if found is None:
-        hint = f"Set it, or write ${{{match['name']}:-default}}."
+        hint = f"Set it, keep it with `toolcrib secrets set {match['name']}`, or write ${{{match['name']}:-default}}."
         raise ConfigError(f"The variable {match['name']} is not set; {place or 'a value'} needs it.", hint=hint)
     return found
 

@@ -1,10 +1,11 @@
-"""Which values of the configuration are secrets, and how a value is shown that may be one."""
+"""Which values of the configuration are secrets, how they are shown, and what can stand in their place."""
 
 import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, assert_never
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -291,3 +292,87 @@ def _in_json(text: str) -> Iterator[str]:
                 yield value
             if not value.startswith(("{", "[")):
                 yield from _parts(value)
+
+
+NameFor = Callable[[str, str], str]
+"""From what a secret would be called, and its value, to the variable that stands in its place."""
+
+_GENERIC = frozenset(
+    {
+        "ACCESS", "API", "APIKEY", "AUTH", "AUTHORIZATION", "BEARER", "CLIENT", "CONNECTION", "COOKIE", "CREDENTIAL",
+        "CREDENTIALS", "DATABASE", "DSN", "ID", "KEY", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD", "PAT", "PRIVATE",
+        "PWD", "SECRET", "SESSION", "SIGNATURE", "STRING", "TOKEN", "URI", "URL", "USER", "WEBHOOK",
+    }
+)  # fmt: skip
+_NO_WORD = lazy_pattern(r"[^A-Za-z0-9]+")
+_LED_IN = lazy_pattern(r"(?:bearer|basic|token|apikey|key)\s+", re.IGNORECASE)
+
+
+def with_references(server: ServerConfig, name_for: NameFor) -> ServerConfig:
+    """The server with a reference in the place of each secret that is written out in its settings."""
+    writing = _Referring(server.name, name_for)
+    return replace(
+        server,
+        args=tuple(writing.argument(before, arg) for before, arg in zip(("", *server.args), server.args, strict=False)),
+        env={name: writing.value(name, value) for name, value in server.env.items()},
+        url=server.url and writing.address(server.url),
+        headers={name: writing.value(name, value) for name, value in server.headers.items()},
+    )
+
+
+class _Referring:
+    def __init__(self, server: str, name_for: NameFor) -> None:
+        self._server, self._name_for = server, name_for
+
+    def value(self, name: str, value: str) -> str:
+        """A value of ``env`` or ``headers``: all of it if any part is secret, for parts are a server's own affair."""
+        if "${" in value or not _is_written_secret(name, value):
+            return value
+        return self._credential("TOKEN" if name.lower() == "authorization" else name, value)
+
+    def argument(self, before: str, arg: str) -> str:
+        if "${" in arg:
+            return arg
+        if "://" in arg:
+            return self.address(arg)
+        if pair := _assigned(arg):
+            return f"{pair[0]}={self.value(*pair)}"
+        if match := _HEADER_NAME.fullmatch(arg):
+            return f"{match[1]}{self.value(match[1].rstrip(': '), match[2])}"
+        return self.value(_named(before, arg), arg)
+
+    def address(self, url: str) -> str:
+        """An address with its secret parts replaced, so that the rest of it can be read."""
+        url = _USERINFO.sub(lambda match: f"{self._part('PASSWORD', match.group()[:-1])}@", url)
+        url = _QUERY.sub(lambda match: f"{match[1]}{match[2]}={self._part(match[2], match[3])}", url)
+        return _SEGMENT.sub(lambda match: self._part("", match.group()), url)
+
+    def _part(self, name: str, text: str) -> str:
+        is_secret = name == "PASSWORD" or (looks_secret(name, text) and not _HARMLESS_VALUE.fullmatch(text))
+        return self._reference(name, text) if is_secret and "${" not in text else text
+
+    def _credential(self, name: str, value: str) -> str:
+        led_in = _LED_IN.match(value)
+        start = led_in.end() if led_in else 0
+        return f"{value[:start]}{self._reference(name, value[start:])}" if value[start:] else value
+
+    def _reference(self, name: str, value: str) -> str:
+        return f"${{{self._name_for(self._called(name), value)}}}"
+
+    def _called(self, name: str) -> str:
+        """``GITHUB_TOKEN`` as it is; ``API_KEY`` could be anybody's, so it gets the server's name."""
+        words = [word.upper() for word in _NO_WORD.split(name) if word]
+        words = words[1:] if words[:1] == ["X"] else words
+        called, server = "_".join(words or ["SECRET"]), self._server.upper()
+        if called.startswith(server) or (called.isidentifier() and not _GENERIC.issuperset(words)):
+            return called
+        return f"{server}_{called}"
+
+
+def _is_written_secret(name: str, value: str) -> bool:
+    if _HARMLESS_VALUE.fullmatch(value) or name in ORDINARY_VARIABLES:
+        return False
+    if is_ordinary_name(name) and not looks_secret("", value):
+        return False
+    is_secret = looks_secret(name, value) and not _is_place(name, value)
+    return is_secret or any(part for part in _parts(value) if len(part) >= SECRET_MIN)

@@ -10,8 +10,6 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,12 +19,13 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.stores.credentials import CredentialStore
 from toolcrib.stores.files import locked, make_directory, read_bytes, replace_bytes
 from toolcrib.stores.paths import state_directory
+from toolcrib.stores.secrets import KEYRING, SystemKeyring
 
 VARIABLE = "TOOLCRIB_VAULT_KEY"
 KEY_NAME = "credentials.key"
 SECRET_MIN = 16
 NONCE_BYTES = 12
-KEYRING_SERVICE, KEYRING_USER = "toolcrib", "vault-key"
+KEYRING_USER = "vault-key"
 T = TypeVar("T")
 
 
@@ -67,20 +66,11 @@ class VaultKey:
 
     def _in_keyring(self) -> bytes | None:
         """The key of the system's keyring, made there if there is a keyring and no key yet."""
-        if find_spec("keyring") is None or self._env.get("PYTHON_KEYRING_BACKEND") == "keyring.backends.null.Keyring":
+        found = SystemKeyring(self._env).ensure(KEYRING_USER, lambda: _encoded(secrets.token_bytes(32)).decode())
+        if not found:
             return None
-        import keyring
-        from keyring.errors import KeyringError
-
-        with suppress(KeyringError, RuntimeError, OSError):  # no session bus, locked for ever, none installed
-            found = keyring.get_password(KEYRING_SERVICE, KEYRING_USER)
-            if not found:
-                keyring.set_password(KEYRING_SERVICE, KEYRING_USER, _encoded(secrets.token_bytes(32)).decode())
-                found = keyring.get_password(KEYRING_SERVICE, KEYRING_USER)
-            if found:
-                self.place = "the system's keyring"
-                return _decoded(found.encode(), self.place)
-        return None
+        self.place = KEYRING
+        return _decoded(found.encode(), self.place)
 
     def _made(self) -> bytes:
         make_directory(self._path.parent, 0o700)

@@ -66,7 +66,7 @@ class ServerSignIns:
         shelf = self._servers.shelves.get(server)
         if shelf is None:
             raise UnknownServer(server, known=sorted(self._servers.shelves))
-        return resolve_server(shelf.config, self._around.env)
+        return resolve_server(shelf.config, self._around.variables)
 
     def account(self, server: str, caller: str) -> "ServerAccount":
         """The account of a caller at a server where people sign in."""

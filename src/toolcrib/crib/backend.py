@@ -25,14 +25,14 @@ def find_backend(config: Config, around: Environment) -> Backend:
         from toolcrib.stores.postgres.backend import PostgresBackend
         from toolcrib.stores.postgres.database import find_store
 
-        return PostgresBackend(config, around, find_store(config.store, around.env), redis)
+        return PostgresBackend(config, around, find_store(config.store, around.variables), redis)
     return Backend(config, around) if redis is None else SharedBackend(config, around, redis)
 
 
 async def _coordinate_by_redis(config: Config, around: Environment, memory: EpochMemory | None) -> Coordination:
     from toolcrib.stores.redis.engine import find_redis, open_redis_coordination
 
-    return await open_redis_coordination(find_redis(config, around.env), memory=memory)
+    return await open_redis_coordination(find_redis(config, around.variables), memory=memory)
 
 
 @asynccontextmanager

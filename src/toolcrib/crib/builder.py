@@ -169,7 +169,7 @@ class CribBuilder:
         self._accounts: Accounts | None = None
         self._sign_ins: ServerSignIns | None = None
         self._maker.accounts = self._find_accounts
-        self._maker.own_secrets |= secrets_of([("key", model_key(loaded.config.model, around.env))], {})
+        self._maker.own_secrets |= secrets_of([("key", model_key(loaded.config.model, around))], {})
 
     async def build(self) -> Crib:
         """The Crib, opened; nothing is started before it is needed."""
@@ -266,7 +266,7 @@ class CribBuilder:
         root = find_root(config, loaded.project, around)
         place = WorkspacePlace(root, self._maker.spawner, self._maker.bounds, guarded)
         self._maker.native_wishes["bash"] = IsolationWanted(AUTO)
-        agents = self._options.sub_agents or sub_agents_of(loaded.config.model, around.env)
+        agents = self._options.sub_agents or sub_agents_of(loaded.config.model, around)
         return [WorkspaceSource(config, place, self._backend, agents, self._emit)]
 
     def _link_to(self, server: str) -> str:
@@ -279,6 +279,7 @@ class CribBuilder:
 
             store, env, hide = self._backend.credentials(), self._around.env, self._maker.hide_tokens
             self._accounts = open_accounts(store, env, self._emit, hide)
+            self._accounts.around.env = self._around.variables
             self._accounts.around.link_to = self._link_to
         return self._accounts
 
@@ -303,7 +304,7 @@ def find_supply(config: Config, around: Environment, emit: Emit) -> Supply | Non
         return None
     from toolcrib.platform.supply import PlatformSupply
 
-    return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
+    return Supply(PlatformSupply(config, around.cwd, around.env, emit, around.variables), config.platform.ttl_s)
 
 
 def named_manifests(config: Config, around: Environment) -> list[Path]:

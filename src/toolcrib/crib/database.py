@@ -29,7 +29,7 @@ async def open_database(config: Config, around: Environment) -> AsyncIterator[Pg
             "No shared database is configured: everything is in files of this machine.",
             hint='Write [store] url = "postgresql://…" to share it between replicas.',
         )
-    database = PgDatabase(find_store(config.store, around.env))
+    database = PgDatabase(find_store(config.store, around.variables))
     try:
         yield database
     finally:

@@ -75,7 +75,7 @@ def make_embedder(name: str, described: EmbedderConfig, around: Environment) -> 
     """One that is configured; a reference that leads nowhere keeps it from being used, and nothing else."""
 
     def read(key: str) -> str:
-        return resolve(getattr(described, key), around.env, field=f"kb.embedders.{name}.{key}")
+        return resolve(getattr(described, key), around.variables, field=f"kb.embedders.{name}.{key}")
 
     try:
         model, url, key, path = read("model"), read("url"), read("api_key"), read("path")
@@ -96,7 +96,7 @@ def make_answerer(config: KbConfig, around: Environment) -> Answerer:
         return Answerer()
 
     def read(name: str) -> str:
-        return resolve(getattr(config, name), around.env, field=f"kb.{name}")
+        return resolve(getattr(config, name), around.variables, field=f"kb.{name}")
 
     settings = ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s, "[kb]")
     return Answerer(HttpModel(settings, Network.of(around.env)))

@@ -139,6 +139,7 @@ class SourceMaker:
         self.links = HandedLinks(prefix=prefix)
         """The resources that results of servers spoke of."""
         self._config, self._around, self._emit = config, surroundings, emit
+        self._variables = surroundings.variables
         self.own_secrets = _own_secrets(config, surroundings)
         """What toolcrib itself is given; no server may repeat that either."""
         self.seal = Seal(elapsed)
@@ -187,10 +188,10 @@ class SourceMaker:
 
     def _deputy(self, server: ServerConfig, desk: Approvals) -> Deputy:
         """Who answers the server where a client cannot."""
-        config, env = self._config.model, self._around.env
+        config, around = self._config.model, self._around
 
         async def sample(params: Mapping[str, Any]) -> Mapping[str, Any]:
-            return await sample_model(open_model(None, config, env), params, config.max_tokens)
+            return await sample_model(open_model(None, config, around), params, config.max_tokens)
 
         roots = tuple((self._around.cwd / from_file(root, server)).resolve().as_uri() for root in server.roots)
         return Deputy(server.name, desk, roots, sample if config.model else None, config.sampling)
@@ -228,14 +229,14 @@ class SourceMaker:
     def _redactor(self, server: ServerConfig) -> Redactor:
         """The one of this server, with what is secret now besides what was."""
         redactor = self._redactors.setdefault(server.name, Redactor())
-        redactor.add(self.own_secrets | secret_values(server, self._around.env))
+        redactor.add(self.own_secrets | secret_values(server, self._variables))
         return redactor
 
     def account_of(self, server: ServerConfig, caller: str = "") -> "ServerAccount | None":
         """The account that a caller uses at a server, if there can be one."""
         if server.url is None or self.accounts is None:
             return None
-        resolved = server if "${" not in server.url else resolve_server(server, self._around.env)
+        resolved = server if "${" not in server.url else resolve_server(server, self._variables)
         return self.accounts().of(resolved, caller)
 
     def hide_tokens(self, server: str, tokens: tuple[str, ...]) -> None:
@@ -244,7 +245,7 @@ class SourceMaker:
 
     def _dialler(self, server: ServerConfig, caller: str = "") -> Callable[[LinkEvents], Any]:
         async def dial(events: LinkEvents) -> Link:
-            resolved = resolve_server(server, self._around.env)
+            resolved = resolve_server(server, self._variables)
             self._redactor(server)  # the environment may have changed
             if resolved.command is not None:
                 spec = self._placed(await self.bounds.around(self._process(resolved), resolved))
@@ -281,7 +282,7 @@ class SourceMaker:
         """What a tool runs at; ``None`` for those of servers that are reached by an address."""
         server = self._servers.get(subject.server)
         if server is not None:
-            resolved = resolve_server(server, self._around.env)
+            resolved = resolve_server(server, self._variables)
             return None if server.url is not None else await self.bounds.level_of(resolved)
         wish = None if subject.server else self.native_wishes.get(subject.offer.name)
         return IsolationLevel.NONE if wish is None else await self.bounds.prover.settle(wish)
@@ -304,45 +305,47 @@ def _own_secrets(config: Config, around: Environment) -> frozenset[str]:
     proxies = [value if "://" in value else f"http://{value}" for value in written]
     places = (model.url, platform.endpoint, config.store.url, config.redis.url, kb.url, *(one.url for one in embedders))
     addresses = [("", text) for text in (*places, *proxies)]
-    return secrets_of([*keys, *addresses], around.env)
+    return secrets_of([*keys, *addresses], around.variables)
 
 
-def model_settings(chosen: str | None, config: ModelConfig, env: Mapping[str, str]) -> ModelSettings:
+def model_settings(chosen: str | None, config: ModelConfig, around: Environment) -> ModelSettings:
     """The model of the command line, or else the configured one, with its key and address."""
     if chosen:
-        return with_surroundings(parse_model(chosen), env)
+        return with_surroundings(parse_model(chosen), around.env)
     if not config.model:
         raise ConfigError(
             "There is no model to talk to.",
             hint="Name one with --model, such as --model ollama:llama3.2, or set [model] in the configuration.",
         )
 
+    variables = around.variables
+
     def read(name: str) -> str:
-        return resolve(getattr(config, name), env, field=f"model.{name}")
+        return resolve(getattr(config, name), variables, field=f"model.{name}")
 
     settings = ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s)
-    return with_surroundings(settings, env)
+    return with_surroundings(settings, around.env)
 
 
-def model_key(config: ModelConfig, env: Mapping[str, str]) -> str:
+def model_key(config: ModelConfig, around: Environment) -> str:
     """The key of the configured model; empty if there is none."""
     try:
-        return model_settings(None, config, env).key
+        return model_settings(None, config, around).key
     except ConfigError:
         return ""
 
 
-def sub_agents_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | None:
+def sub_agents_of(config: ModelConfig, around: Environment) -> SubAgents | None:
     """What runs sub-agents: the configured model, or ``None``."""
     if not config.model:
         return None
     from toolcrib.agents.errands import Errands
 
-    return Errands(lambda: open_model(None, config, env), config.max_tokens)
+    return Errands(lambda: open_model(None, config, around), config.max_tokens)
 
 
-def open_model(chosen: str | None, config: ModelConfig, env: Mapping[str, str]) -> Model:
+def open_model(chosen: str | None, config: ModelConfig, around: Environment) -> Model:
     """The model of the command line, or else the configured one, ready to be asked."""
     from toolcrib.models.http_model import HttpModel
 
-    return HttpModel(model_settings(chosen, config, env), Network.of(env))
+    return HttpModel(model_settings(chosen, config, around), Network.of(around.env))

@@ -26,12 +26,15 @@ ORIGIN = "platform"
 class PlatformSupply:
     """Asks the platform which servers there are, as ``[platform]`` says."""
 
-    def __init__(self, whole: Config, cwd: Path, env: Mapping[str, str], emit: Emit) -> None:
+    def __init__(
+        self, whole: Config, cwd: Path, env: Mapping[str, str], emit: Emit, variables: Mapping[str, str] | None = None
+    ) -> None:
         config = whole.platform
+        self._variables = variables = env if variables is None else variables
         self._config, self._env, self._emit = config, env, emit
         self._call_timeout_s = whole.call_timeout_s
         settings = PlatformSettings(
-            mcp_platform_endpoint=lambda: resolve(config.endpoint, env, field="platform.endpoint"),
+            mcp_platform_endpoint=lambda: resolve(config.endpoint, variables, field="platform.endpoint"),
             use_tooling_manifest=True if config.manifest else config.development,
             env=env,
         )
@@ -51,7 +54,7 @@ class PlatformSupply:
             shared = f"${{{SHARED_VARIABLE}}}" if self._env.get(SHARED_VARIABLE) else ""
             plan = TokenPlan(shared or config.token, own=self._own_token)
         else:
-            token = resolve(config.token, self._env, field="platform.token")
+            token = resolve(config.token, self._variables, field="platform.token")
             entries = await platform.from_gateway(config.app_id, token, options)
             plan = TokenPlan(config.token, platform.settings.endpoint, self._own_token)
         wanted = [_literal(entry) for entry in entries if self._is_wanted(entry)]

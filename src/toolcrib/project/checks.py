@@ -141,7 +141,7 @@ def check_command(server: ServerConfig) -> HealthCheck | None:
     """What keeps a server from being started at all; ``None`` if nothing is seen."""
     subject = f"server {server.name}"
     try:
-        resolved = resolve_server(server, os.environ)
+        resolved = resolve_server(server, Environment().variables)
     except ConfigError as error:
         return HealthCheck("fail", subject, error.message, error.hint)
     if resolved.command is None:

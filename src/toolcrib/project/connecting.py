@@ -5,7 +5,7 @@ byte for byte as long as nobody else changed the file meanwhile.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from toolcrib.config.jsonc import BOM, is_blank, read_values
 from toolcrib.config.parse import read_toml
 from toolcrib.config.positions import value_at
 from toolcrib.core.errors import ConfigError, remedy_of
-from toolcrib.project.importing import ImportRequest, find_imports, machine
+from toolcrib.project.importing import ImportPlan, ImportRequest, find_imports, machine
 from toolcrib.stores.files import read_bytes, replace_bytes, sync_directory
 from toolcrib.stores.foreign import Connection, Connections, digest, keep_backup, missing_folders, remove_file
 from toolcrib.stores.paths import Environment, state_directory
@@ -146,9 +146,7 @@ def _connected(
 
 def _replaced(known: Connection | None, without: Collection[str] | None) -> list[str]:
     """What is left out: what was left out before stays out."""
-    if without is None:
-        return []
-    return list(dict.fromkeys((*(known.replaced if known else ()), *without)))
+    return list(dict.fromkeys((*(known.replaced if known else ()), *(without or ()))))
 
 
 def _backup(client: ClientFile, base: bytes | None, known: Connection | None) -> Path | None:
@@ -249,12 +247,34 @@ def _entry(client: ClientFile, content: bytes | None) -> Any:
     return value_at(root, (*client.connector.servers, NAME))
 
 
-def replaceable(client: ClientFile, target: Path, around: Environment) -> tuple[list[str], list[str]]:
-    """Of the other servers in a client's file: the entries that toolcrib has or could take over, and what stays."""
+@dataclass(frozen=True, slots=True)
+class OtherEntries:
+    """The other servers in a client's file, by what can become of them."""
+
+    ready: tuple[str, ...] = ()
+    """What toolcrib has, or could take over."""
+    twice: tuple[str, ...] = ()
+    """Of these, what toolcrib serves as well: an agent sees their tools twice."""
+    stays: tuple[str, ...] = ()
+    """What toolcrib cannot take over, or has with other settings."""
+    found: ImportPlan = field(default_factory=lambda: ImportPlan(()))
+
+    def new_in(self, entries: Collection[str]) -> list[str]:
+        """What must be taken over before these may leave the client's file."""
+        new = self.found.in_state("new")
+        return [one.name for one in new if any(origin.name in entries for origin in one.origins)]
+
+
+def other_entries(client: ClientFile, target: Path, around: Environment) -> OtherEntries:
+    """The other servers in a client's file; ``target`` is the file that toolcrib would get them in."""
     if not client.path.is_file():
-        return [], []
+        return OtherEntries()
     found = find_imports(around, ImportRequest(target, (str(client.path),)))
-    own = [(candidate, origin) for candidate in found.candidates for origin in candidate.origins if not origin.scope]
-    ready = [origin.name for candidate, origin in own if candidate.state in ("new", "same")]
-    stays = [origin.name for candidate, origin in own if candidate.state not in ("new", "same")]
-    return ready, stays
+    along = {origin.name for one in found.along for origin in one.origins if origin.path == str(client.path)}
+    ready, twice, stays = list[str](), list[str](), list[str]()
+    for candidate in found.candidates:
+        for origin in (origin for origin in candidate.origins if not origin.scope):
+            is_served = candidate.state in ("same", "used") or origin.name in along
+            twice += [origin.name] if is_served else []
+            (ready if candidate.state in ("new", "same") else stays).append(origin.name)
+    return OtherEntries(tuple(ready), tuple(twice), tuple(stays), found)

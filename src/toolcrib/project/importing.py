@@ -4,7 +4,8 @@ Nothing is printed here and nothing is asked; the command line, the page and the
 """
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,22 @@ from toolcrib.config.foreign.plan import ACTED_ON, FoundAt, ImportCandidate, Imp
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
+from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig, config_hash
 from toolcrib.config.parse import parse
-from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.config.references import resolve_server, variables_in
+from toolcrib.config.secrets import shown_args, shown_entry, shown_url, with_references
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
-from toolcrib.core.names import join_name
+from toolcrib.core.names import join_name, to_server_name
 from toolcrib.core.offers import Tool
 from toolcrib.core.places import CONFIG_NAME
+from toolcrib.crib.loading import config_files
+from toolcrib.project.secrets import is_free
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import ForeignSource, FoundHere, Origins, exists, read_source
 from toolcrib.stores.lockfile import write_config
 from toolcrib.stores.paths import NEW_FILE, Environment, state_directory, user_config_path
+from toolcrib.stores.secrets import SecretStore
 
 OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"
 
@@ -52,6 +57,8 @@ class ImportPlan:
     problems: tuple[str, ...] = ()
     """Files that could not be read, each with its reason."""
     files: tuple[str, ...] = ()
+    along: tuple[ImportCandidate, ...] = ()
+    """What is served now from a file that the one to be written would hide: it comes along, whatever is taken."""
 
     def in_state(self, *states: str) -> list[ImportCandidate]:
         """The candidates in these states."""
@@ -88,35 +95,128 @@ def find_imports(around: Environment, wanted: ImportRequest) -> ImportPlan:
     """Look at the files, and compare them with what toolcrib has; nothing is changed."""
     remembered = Origins(state_directory(around.env)).of(wanted.target)
     found, problems, readable = _look(around, wanted, remembered)
-    layers = _layers(around, wanted.target)
+    layers, in_use = _layers(around, wanted.target), _stands_for(wanted.target, around)
     config = _settings(*layers.values())
     scoped = [_in_scope(place, foreign, around.cwd) for place, foreign in found]
     target = str(wanted.target)
+    served = _as_written(_parsed(in_use)) if in_use else {}
+    is_named = in_use is not None and in_use in {_path_of(word, around) for word in wanted.words}
     sides = Sides(
         here=_as_written(layers.get(target)),
-        elsewhere={name: server for where, layer in layers.items() if where != target
-                   for name, server in _as_written(layer).items()},
+        elsewhere=({} if is_named else served) | {
+            name: server for where, layer in layers.items() if where != target
+            for name, server in _as_written(layer).items()
+        },
         remembered=remembered,
         readable=frozenset(readable),
         is_sync=wanted.is_sync,
+        in_use=str(in_use or ""),
     )  # fmt: skip
-    return ImportPlan(tuple(plan(gather(scoped, _own_urls(config)), sides)), tuple(problems), tuple(readable))
+    planned = plan(gather(scoped, _own_urls(config)), sides)
+    hidden = _come_along(in_use, served) if in_use else []
+    naming = _Naming(around, sides)
+    along = tuple(naming.referring(candidate) for candidate in hidden)
+    candidates = tuple(naming.referring(candidate) for candidate in planned)
+    return ImportPlan(candidates, tuple(problems), tuple(readable), along)
+
+
+def _stands_for(target: Path, around: Environment) -> Path | None:
+    """Another program's file that toolcrib reads at present, and no longer once the target is written."""
+    here, files = around.cwd.absolute(), config_files(None, around)
+    if files.is_chosen or files.project is None or files.project.suffix == ".toml" or not exists(files.project):
+        return None
+    return files.project if target.name == CONFIG_NAME and target.parent in (here, *here.parents) else None
+
+
+def _come_along(path: Path, served: Mapping[str, ServerConfig]) -> list[ImportCandidate]:
+    """The servers of a file as they are served from it, with where they stand there."""
+    source, places = ForeignSource(client_of(path), path, _folder_of(path)), dict[str, FoundAt]()
+    with suppress(ConfigError):  # then it is not followed later
+        places = {to_server_name(place.name): place for place, _ in read_source(source, sys.platform)}
+    return [
+        ImportCandidate(name, "same", server, (places.get(name) or FoundAt(source.client.id, str(path), name),))
+        for name, server in served.items()
+    ]
+
+
+class _Naming:
+    """Puts references in the place of secrets, each under a name that means nothing else here."""
+
+    def __init__(self, around: Environment, sides: Sides) -> None:
+        self._env, self._store, self._variables = around.env, SecretStore(around.env), around.variables
+        self._mine = {**sides.elsewhere, **sides.here}
+        self._given: dict[str, str] = {}
+
+    def referring(self, candidate: ImportCandidate) -> ImportCandidate:
+        """The candidate as it would be written; one that is the same as another then is no longer ``used``."""
+        server = candidate.server
+        is_here = candidate.state == "same" and (candidate.twin or candidate.before)
+        if server is None or is_here or candidate.state in ("edited", "left out"):
+            return candidate
+        taken, own = dict[str, str](), self._own_names(candidate)
+
+        def name_for(wanted: str, value: str) -> str:
+            names = (wanted, *(f"{wanted}_{number}" for number in range(2, 1000)))
+            name = next(name for name in names if self._is_free(name, value, own))
+            self._given[name] = taken[name] = value
+            return name
+
+        twin = self._mine.get(candidate.twin)
+        if candidate.state == "used" and twin is not None and self._resolved(server) == self._resolved(twin):
+            return replace(candidate, name=candidate.twin, state="same")
+        written = with_references(server, name_for)
+        return replace(candidate, server=written, found=server, secrets=taken, notes=(*candidate.notes, *_told(taken)))
+
+    def _resolved(self, server: ServerConfig) -> str:
+        """What tells whether two servers are started alike, whether their secrets are written out or referred to."""
+        try:
+            return config_hash(resolve_server(server, self._variables))
+        except ConfigError:
+            return config_hash(server)
+
+    def _own_names(self, candidate: ImportCandidate) -> set[str]:
+        """What only the server itself refers to, so that a new value may stand there."""
+        if candidate.before is None:
+            return set()
+        others = [server for name, server in self._mine.items() if name != candidate.name]
+        return variables_in(candidate.before) - variables_in(others)
+
+    def _is_free(self, name: str, value: str, own: set[str]) -> bool:
+        known = self._given.get(name)
+        if known is None and name not in own:
+            known = self._store.get(name)
+        return is_free(name, value, self._env, known)
+
+
+def _told(secrets: Collection[str]) -> Iterator[str]:
+    if secrets:
+        yield f"Secrets stay out of the file: toolcrib keeps {', '.join(secrets)} (`toolcrib secrets ls`)."
 
 
 def take_over(found: ImportPlan, names: Collection[str], target: Path, around: Environment) -> list[ImportCandidate]:
     """Write the named candidates into the file in one edit, and remember where they came from; what was done."""
-    chosen = [candidate for candidate in found.in_state(*ACTED_ON) if candidate.name in names]
+    chosen = [candidate for candidate in found.in_state(*ACTED_ON, "used") if candidate.name in names]
     if not chosen:
         return []
+    written = {(origin.path, to_server_name(origin.name)) for candidate in chosen for origin in candidate.origins}
+    chosen += [one for one in found.along if (one.origins[0].path, one.name) not in written]
     with locked(target):
         before = text = read_text(target) or NEW_FILE
         config = _settings(parse(text, str(target)))
         changes: dict[str, ImportRecord | None] = {}
         for candidate in chosen:
             text, changes[candidate.name] = _applied(text, candidate, config, str(target))
+        _keep_secrets(chosen, around)
         write_config(target, before, text)
     Origins(state_directory(around.env)).update(target, changes)
     return chosen
+
+
+def _keep_secrets(chosen: Iterable[ImportCandidate], around: Environment) -> None:
+    """Before anything refers to them."""
+    values = {name: value for candidate in chosen for name, value in candidate.secrets.items()}
+    replacing = {name for candidate in chosen for name in variables_in(candidate.before) & values.keys()}
+    SecretStore(around.env).put(values, replacing)
 
 
 def forget_origin(target: Path, path: Path, around: Environment) -> None:
@@ -194,7 +294,7 @@ def _remembered_sources(remembered: Mapping[str, ImportRecord], known: list[Loca
 
 def _named(word: str, around: Environment, known: list[Location]) -> Iterator[ForeignSource]:
     """The files a word stands for: a client's, or the one it names."""
-    path = (around.cwd / Path(word).expanduser()).absolute()
+    path = _path_of(word, around)
     client = folded_client(word)
     if client in CLIENTS and not exists(path):
         yield from (ForeignSource.at(place) for place in known if place.client == client and exists(place.path))
@@ -204,6 +304,10 @@ def _named(word: str, around: Environment, known: list[Location]) -> Iterator[Fo
         raise CallerError(f"There is no file and no client {word!r}.", hint=hint)
     at_home = next((ForeignSource.at(place) for place in known if place.path == path), None)
     yield at_home or ForeignSource(client_of(path), path, _folder_of(path))
+
+
+def _path_of(word: str, around: Environment) -> Path:
+    return (around.cwd / Path(word).expanduser()).absolute()
 
 
 def _folder_of(path: Path) -> Path | None:
@@ -247,10 +351,18 @@ def _in_scope(place: FoundAt, foreign: ForeignServer, cwd: Path) -> tuple[FoundA
 
 
 def _layers(around: Environment, target: Path) -> dict[str, Layer]:
-    """toolcrib's own files, weakest first: other programs' files do not count, for a toolcrib.toml hides them."""
+    """toolcrib's own files, weakest first."""
     paths = dict.fromkeys((str(user_config_path(around.env)), str(target)))
     texts = {path: read_text(Path(path)) for path in paths}
     return {path: parse(text, path) for path, text in texts.items() if text is not None}
+
+
+def _parsed(path: Path) -> Layer | None:
+    """Another program's file as toolcrib reads it; one that is broken serves nothing."""
+    try:
+        return parse(read_text(path) or "", str(path))
+    except ConfigError:
+        return None
 
 
 def _settings(*layers: Layer) -> Config:
@@ -283,6 +395,7 @@ def candidate_document(candidate: ImportCandidate) -> dict[str, Any]:
         ],
         "notes": list(candidate.notes),
         "reason": candidate.reason or None,
+        "secrets": sorted(candidate.secrets),
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolcrib.config.model import Config, is_bare
+from toolcrib.config.references import variables_in, variables_of
 from toolcrib.config.sections import ExposeConfig, SecurityConfig
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -19,8 +20,10 @@ from toolcrib.project.project import Project
 from toolcrib.project.projects import Projects, remember
 from toolcrib.sources.native.builtin import BUILTIN
 from toolcrib.sources.native.functions import native_tool
+from toolcrib.stores.files import stamp_of
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.projects import ProjectFile
+from toolcrib.stores.secrets import SecretStore
 from toolcrib.transports.process.environment import forbid_inspection
 
 POLL_S = 2.0
@@ -32,16 +35,20 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 class FileWatch:
     """Looks at the files a project is read from, and at those of its native modules."""
 
-    def __init__(self, project: Project, emit: Emit) -> None:
-        self._project, self._emit = project, emit
+    def __init__(self, project: Project, emit: Emit, tasks: TaskScope) -> None:
+        self._project, self._emit, self._tasks = project, emit, tasks
+        self._variables, self._secrets = project.around.variables, SecretStore(project.around.env).path
+        self._meant: tuple[object, dict[str, str | None]] = None, {}
         self._seen: Stamp | None = None
         self._kept: object = None
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
+        await self._follow_secrets()
         while True:
             await asyncio.sleep(POLL_S)
             await self._take_over_pins()
+            await self._follow_secrets()
             if self._stamp() != self._seen:
                 await asyncio.sleep(SETTLE_S)  # an editor may be in the middle of replacing the file
                 await self._reload()
@@ -57,6 +64,19 @@ class FileWatch:
             if ledger is not None and (stamp := await ledger.stamp()) != self._kept:
                 await self._project.crib.servers.fresh.reload_pins()
                 self._kept = stamp
+
+    async def _follow_secrets(self) -> None:
+        """Start anew whoever refers to a kept secret that is another one now; ``toolcrib secrets`` keeps them."""
+        config, stamp = self._project.config, stamp_of(self._secrets)
+        if self._meant[0] == (config, stamp):
+            return
+        before = self._meant[1]
+        now = await asyncio.to_thread(lambda: {name: self._variables.get(name) for name in variables_of(config)})
+        self._meant = (config, stamp), now
+        changed = {name for name, value in now.items() if name in before and before[name] != value}
+        servers = self._project.crib.servers
+        for name in [name for name in servers.shelves if changed & variables_in(config.servers.get(name))]:
+            self._tasks.spawn(servers.restart(name), "secret.changed")
 
     def _reject(self, reason: str) -> None:
         self._emit(Event("config.rejected", "error", {"error": reason, "kept": "the configuration before"}))
@@ -134,7 +154,7 @@ async def open_project(
     try:
         await crib.servers.find(0)
         project = Project(crib, loaded, chosen, flags=flags or {}, prefix=prefix)
-        tasks.spawn(FileWatch(project, emit).run(), "watch")
+        tasks.spawn(FileWatch(project, emit, tasks).run(), "watch")
         tasks.spawn(remember(project, known_projects(project), emit), "projects.remember")
         yield project
     finally:

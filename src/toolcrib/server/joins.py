@@ -146,9 +146,11 @@ class Joins:
 
     def _differences(self, hello: JoinRequest, env: Mapping[str, str]) -> Iterator[str]:
         """Variables that mean something else there; one the client does not have means nothing to it."""
+        here = self._project.around.variables
         for name in sorted(variables_of(self._project.config)):
-            theirs = hello.env.get(name)
-            if theirs is not None and theirs != digest(self.secret, name, env.get(name, "")):
+            theirs, meant = hello.env.get(name), here.get(name, "")
+            same = {meant, "" if meant == here.secret(name) else meant}  # an empty one means the secret that is kept
+            if theirs is not None and theirs not in {digest(self.secret, name, value) for value in same}:
                 yield f"{name} has another value there"
         for name in sorted({*hello.env, *env}):
             if is_server_variable(name, self._project.config.servers) and hello.env.get(name) != (

@@ -128,7 +128,7 @@ def kb_path(config: KbConfig, around: Environment) -> Path:
     """The file of a knowledge base that is in one; a relative path is seen from the working directory."""
     if not config.path:
         return state_directory(around.env) / "kb.db"
-    return (around.cwd / Path(resolve(config.path, around.env, field="kb.path")).expanduser()).absolute()
+    return (around.cwd / Path(resolve(config.path, around.variables, field="kb.path")).expanduser()).absolute()
 
 
 def utc_now() -> str:

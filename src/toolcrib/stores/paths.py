@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import resolve
+from toolcrib.config.references import Variables, resolve
 from toolcrib.core.network import PROXY_LOOPBACK
 from toolcrib.core.places import LOCK_NAME, own_directory, project_candidates, state_directory, user_config_path
+from toolcrib.stores.secrets import SecretStore
 
 __all__ = [
     "NEW_FILE",
@@ -35,13 +36,22 @@ class Environment:
     elsewhere: bool = False
     """Whether ``cwd`` is not where this process is, so that servers must be told to start there."""
 
+    @property
+    def variables(self) -> Variables:
+        """What references in configuration stand for here. Whoever resolves often keeps it: it remembers what it read.
+
+        For nothing else: what toolcrib itself goes by, and what children inherit, is ``env``, which holds no secrets
+        that are kept.
+        """
+        return Variables(self.env, SecretStore(self.env).get)
+
 
 def for_network(around: Environment, config: Config) -> Environment:
     """The environment with what ``[network]`` says in place of the variables of that meaning, so that everything which
     goes out, and every server that is started, knows of one way only."""
     network, said = config.network, dict[str, str]()
     if network.proxy:
-        proxy = resolve(network.proxy, around.env, field="network.proxy")
+        proxy = resolve(network.proxy, around.variables, field="network.proxy")
         said |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy)
     if network.no_proxy:
         said |= dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(network.no_proxy))
@@ -50,7 +60,7 @@ def for_network(around: Environment, config: Config) -> Environment:
     if network.ca_file:
         written = config.origins.get("network.ca_file")
         base = around.cwd if written is None else around.cwd / Path(written.where).parent
-        path = Path(resolve(network.ca_file, around.env, field="network.ca_file")).expanduser()
+        path = Path(resolve(network.ca_file, around.variables, field="network.ca_file")).expanduser()
         said["SSL_CERT_FILE"] = str(base / path)
     return replace(around, env={**around.env, **said}) if said else around
 

@@ -34,6 +34,11 @@ def installed(prefix: Path, **more: object) -> Installation:
         ('[{ name = "toolcrib" }]', ["toolcrib[kb]"]),
         ('[{ name = "toolcrib", extras = ["redis"], specifier = "<2" }]', ["toolcrib[redis,kb]<2"]),
         ('[{ name = "toolcrib", path = "/w/t.whl" }]', ["toolcrib[kb] @ file:///w/t.whl"]),
+        ('[{ name = "toolcrib", editable = "/src/toolcrib" }]', ["--editable", "/src/toolcrib[kb]"]),
+        (
+            '[{ name = "toolcrib" }, { name = "mine", extras = ["a"], editable = "/src/mine" }]',
+            ["toolcrib[kb]", "--with-editable", "/src/mine[a]"],
+        ),
         ('[{ name = "toolcrib", git = "https://git.example/t" }]', ["toolcrib[kb] @ git+https://git.example/t"]),
         (
             '[{ name = "toolcrib" }, { name = "rich", extras = ["a"], specifier = ">1" }]',
@@ -67,6 +72,16 @@ def test_a_clone_is_synchronised(programs):
         *("sync", "--inexact", "--no-dev", "--project", "/src/toolcrib"),
         *("--extra", "kb", "--extra", "redis"),
     ]
+
+
+def test_a_clone_uses_the_uv_that_its_own_script_brought(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    uv = tmp_path / "clone/.cache/uv/bin/uv"
+    uv.parent.mkdir(parents=True)
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+
+    assert installed(tmp_path, checkout=tmp_path / "clone").command_to_add([KB])[:2] == [str(uv), "sync"]
 
 
 @pytest.mark.parametrize(

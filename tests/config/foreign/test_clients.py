@@ -33,7 +33,7 @@ def notes(found: dict[str, ForeignServer], name: str) -> str:
 
 
 def test_claude_desktop():
-    """A secret that is written out is kept, and said."""
+    """A secret that is written out is read as it is; whoever writes it elsewhere puts it away first."""
     found = read("claude_desktop_config.json", "claude-desktop")
 
     assert configs(found) == {
@@ -45,9 +45,7 @@ def test_claude_desktop():
         )
     }
     assert found["Notes Archive"].line == 4
-    assert found["Notes Archive"].notes == (
-        "NOTES_API_KEY is written out. Better: set a variable and write ${NOTES_API_KEY}.",
-    )
+    assert found["Notes Archive"].notes == ()
 
 
 def test_claude_code():

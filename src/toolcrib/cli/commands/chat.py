@@ -225,7 +225,7 @@ examples:
 async def run_chat(options: Options, console: Console) -> int:
     """Converse, or answer one question."""
     loaded = load_here(options)
-    model = open_model(options.model, loaded.config.model, for_network(Environment(), loaded.config).env)
+    model = open_model(options.model, loaded.config.model, for_network(Environment(), loaded.config))
     question = _question(options)
     log = one_shot_log(options, console)
     log.untold |= {CALL_SLOW} if log.untold else set()  # every call is shown with its time

@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from toolcrib.cli.commands.files import ask_line, is_person_here, tell_of_company
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK, NotFound, UsageError
-from toolcrib.cli.invoke import Options, arg, as_json, command
+from toolcrib.cli.invoke import Options, Parser, arg, as_json, command
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
@@ -20,17 +21,16 @@ from toolcrib.project.connecting import (
     ClientChange,
     ClientFile,
     ClientState,
+    OtherEntries,
     client_here,
     connect,
     disconnect,
+    other_entries,
     preview_connect,
     preview_disconnect,
-    replaceable,
     standings,
 )
 from toolcrib.project.importing import (
-    ImportRequest,
-    find_imports,
     folded_client,
     forget_origin,
     import_target,
@@ -53,10 +53,17 @@ COLUMNS = (
 )
 
 
+def _add_keep_or_replace(parser: Parser) -> None:
+    """What becomes of the client's other servers; without either, a person at a terminal is asked."""
+    wish = parser.add_mutually_exclusive_group()
+    wish.add_argument("--replace", action="store_true", help="import its other servers, and take them out of its file")
+    wish.add_argument("--keep", action="store_true", help="leave its other servers as they are, and do not ask")
+
+
 @command(
     arg("--http", nargs="?", const="", metavar="URL", help="have it reach a running toolcrib instead of starting one"),
     arg("--with-token", action="store_true", help="with --http: send the token in TOOLCRIB_TOKEN, by reference"),
-    arg("--replace", action="store_true", help="import its other servers, and take them out of its file"),
+    _add_keep_or_replace,
     as_json("how the clients stand"),
     arg("client", metavar="CLIENT", nargs="?", help=f"one of {', '.join(CONNECTORS)}"),
     *IN_ITS_FILE,
@@ -82,7 +89,7 @@ def run_connect(options: Options, console: Console) -> int:
         launch = _stdio_launch(target, around, in_project=options.project)
     else:
         launch = _http_launch(options, around)
-    without = _replaced(client, target, options, console) if options.replace else None
+    without = _replaced(client, target, options, console)
     change = (preview_connect if options.dry_run else connect)(client, launch, around, without)
     if without and not options.dry_run:
         forget_origin(target, client.path, around)
@@ -99,18 +106,34 @@ def _target(options: Options, around: Environment, client: ClientFile) -> Path:
     return found if found.is_file() or client.in_project else user_config_path(around.env)
 
 
-def _replaced(client: ClientFile, target: Path, options: Options, console: Console) -> list[str]:
-    """Bring the client's other servers into toolcrib first; only what is safe there leaves the client's file."""
+def _replaced(client: ClientFile, target: Path, options: Options, console: Console) -> list[str] | None:
+    """What leaves the client's file, once it is safe in toolcrib's; ``None`` for nothing."""
     around = Environment()
-    ready, stays = replaceable(client, target, around)
-    if stays:
-        console.say(f"These cannot be taken over and stay: {', '.join(stays)}.", "yellow")
-    if ready and not options.dry_run:
-        found = find_imports(around, ImportRequest(target, (str(client.path),)))
-        done = take_over(found, [candidate.name for candidate in found.in_state("new")], target, around)
-        if done:
-            console.say(f"Taken over into {target}: {', '.join(candidate.name for candidate in done)}.")
-    return ready
+    others = OtherEntries() if options.keep else other_entries(client, target, around)
+    leaving = list(others.ready) if options.replace else _asked(client, others, options, console)
+    if options.replace and others.stays:
+        console.say(f"These cannot be taken over and stay: {', '.join(others.stays)}.", "yellow")
+    new = others.new_in(leaving or ())
+    if new and not options.dry_run:
+        done = take_over(others.found, new, target, around)
+        console.say(f"Taken over into {target}: {', '.join(one.name for one in done if one.state == 'new')}.")
+        tell_of_company(done, console)
+    return leaving
+
+
+def _asked(client: ClientFile, others: OtherEntries, options: Options, console: Console) -> list[str] | None:
+    """What a person wants to have in one place only; where nobody can be asked, everything stays, and that is said."""
+    if not others.twice:
+        return None
+    label, names = client.connector.label, ", ".join(others.twice)
+    console.say(f"{label} has servers of its own that toolcrib serves, too: {names}. Agents see their tools twice.")
+    leaving = [name for name in others.twice if name in others.ready]
+    if leaving and not options.dry_run and is_person_here(console):
+        question = f"Take {', '.join(leaving)} out of {client.path}? `toolcrib disconnect` puts it back. [Y/n]"
+        return leaving if ask_line(console, question) in ("", "y", "yes") else None
+    way = f"`toolcrib connect {client.connector.client} --replace` moves them into toolcrib"
+    console.say(f"They stay; {way if leaving else 'their settings differ from those in toolcrib'}.", "yellow")
+    return None
 
 
 def _tell(change: ClientChange, client: ClientFile, options: Options, console: Console) -> None:

@@ -127,7 +127,8 @@ class Installation:
             return [_program("pipx"), "inject", NAME, *(need for extra in extras for need in extra.needs)]
         if self.checkout is not None:
             chosen = [word for extra in extras for word in ("--extra", extra.name)]
-            return [_program("uv"), "sync", "--inexact", "--no-dev", "--project", str(self.checkout), *chosen]
+            uv = _program("uv", self.checkout / ".cache/uv/bin")  # where `./dev` puts it if there is none
+            return [uv, "sync", "--inexact", "--no-dev", "--project", str(self.checkout), *chosen]
         if not self.is_environment and self.marker.exists():
             raise ConfigError(
                 "toolcrib is installed into the system's own Python, which only the system's packages may change.",
@@ -139,8 +140,8 @@ class Installation:
         return [_program("uv"), "pip", "install", "--python", self.python, wanted]
 
 
-def _program(name: str) -> str:
-    if found := shutil.which(name):
+def _program(name: str, own: Path | None = None) -> str:
+    if found := shutil.which(name) or (own and shutil.which(name, path=str(own))):
         return found
     raise ConfigError(f"toolcrib was installed by {name}, which is not on the PATH now.", hint=f"Install {name} first.")
 
@@ -158,13 +159,24 @@ def _uv_tool_requirements(receipt: Path, extras: Sequence[Extra]) -> list[str]:
     kept = tomllib.loads(receipt.read_text())["tool"]["requirements"]
     own = next(one for one in kept if one["name"] == NAME)
     names = ",".join(dict.fromkeys([*own.get("extras", ()), *(extra.name for extra in extras)]))
-    others = [word for one in kept if one is not own for word in ("--with", _as_requirement(one, ""))]
-    return [_as_requirement(own, f"[{names}]"), *others]
+    others = [word for one in kept if one is not own for word in _as_words(one, "", "--with")]
+    return [*_as_words(own, f"[{names}]"), *others]
+
+
+def _as_words(entry: dict[str, str], extras: str, *option: str) -> list[str]:
+    """An entry of uv's receipt with its option; a clone that is run in place stays one."""
+    if "editable" in entry:
+        return ["--with-editable" if option else "--editable", f"{entry['editable']}{extras or _extras_of(entry)}"]
+    return [*option, _as_requirement(entry, extras)]
+
+
+def _extras_of(entry: dict[str, str]) -> str:
+    return f"[{','.join(entry['extras'])}]" if entry.get("extras") else ""
 
 
 def _as_requirement(entry: dict[str, str], extras: str) -> str:
     """An entry of uv's receipt as it would be typed."""
-    extras = extras or (f"[{','.join(entry['extras'])}]" if entry.get("extras") else "")
+    extras = extras or _extras_of(entry)
     if "path" in entry or "directory" in entry:
         return f"{entry['name']}{extras} @ {Path(entry.get('path') or entry['directory']).resolve().as_uri()}"
     if "url" in entry or "git" in entry:

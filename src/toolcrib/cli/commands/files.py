@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ from toolcrib.cli.console import Console, one_line
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, Parser, arg, as_json, command
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.foreign.plan import ACTED_ON, ImportCandidate
+from toolcrib.config.foreign.plan import ACTED_ON, ImportCandidate, State
 from toolcrib.config.model import is_bare
 from toolcrib.core.errors import did_you_mean
+from toolcrib.core.names import to_server_name
 from toolcrib.crib.loading import load
 from toolcrib.project.importing import (
     ImportPlan,
@@ -25,13 +27,14 @@ from toolcrib.project.importing import (
 )
 from toolcrib.stores.paths import Environment, find_project, user_config_path
 
-SIGNS = {"new": "+", "changed": "~", "removed": "-", "same": "=", "edited": "!", "left out": "!"}
-STYLES = {"new": "green", "changed": "yellow", "removed": "red", "same": "dim", "edited": "yellow", "left out": "dim"}
+SIGNS = {"new": "+", "changed": "~", "removed": "-", "same": "=", "used": "=", "edited": "!", "left out": "!"}
+STYLES = {"new": "green", "changed": "yellow", "removed": "red", "edited": "yellow"}
 WORDS = {
     "new": "",
     "changed": "changed there",
     "removed": "removed there",
     "same": "already here",
+    "used": "in use already",
     "edited": "yours stays",
     "left out": "left out",
 }
@@ -47,10 +50,10 @@ def print_plan(found: ImportPlan, console: Console) -> None:
 
 
 def _lines(candidate: ImportCandidate) -> Iterator[tuple[str, tuple[str, ...]]]:
-    style = STYLES[candidate.state]
+    style = STYLES.get(candidate.state, "dim")
     labels = ", ".join(dict.fromkeys(label_of(origin.client) for origin in candidate.origins))
     word = WORDS[candidate.state]
-    told = f"{word}: {candidate.reason}" if candidate.reason and word else word
+    told = f"{word}: {reason}" if (reason := candidate.reason or _in_use(candidate)) and word else word
     heading = f"{SIGNS[candidate.state]} {candidate.name}  ({labels})"
     yield (f"{heading}  {told}" if told else heading), (style,)
     if candidate.state == "new" and candidate.server is not None:
@@ -59,6 +62,17 @@ def _lines(candidate: ImportCandidate) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from _changes(candidate)
     if candidate.state in ("new", "changed"):
         yield from ((f"    note: {note}", ("dim",)) for note in candidate.notes)
+
+
+def _in_use(candidate: ImportCandidate) -> str:
+    """Why a server is not offered that others might want a second time."""
+    if candidate.state != "used":
+        return f"as {candidate.twin}" if candidate.twin and candidate.twin not in _names_there(candidate) else ""
+    return f"{candidate.twin} is the same with other settings; --only {candidate.name} adds this one, too"
+
+
+def _names_there(candidate: ImportCandidate) -> set[str]:
+    return {to_server_name(origin.name) for origin in candidate.origins}
 
 
 def _changes(candidate: ImportCandidate) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -160,9 +174,8 @@ def run_import(options: Options, console: Console) -> int:
     if not options.json:
         print_plan(found, console)
     names = [] if options.dry_run else _names(actions, target, options, console)
-    shadowed = find_project(around.cwd)
     done = take_over(found, names, target, around)
-    _warn_of_shadow(everything, done, shadowed, console)
+    tell_of_company(done, console)
     _tell(found, actions, done, target, options, console)
     return FAILURE if found.problems and options.words else OK
 
@@ -175,12 +188,13 @@ def _only(found: ImportPlan, names: list[str]) -> ImportPlan:
         if name not in known:
             raise NotFound(f"No server named {name!r} was found.", hint=did_you_mean(name, known))
     kept = tuple(candidate for candidate in found.candidates if candidate.name in names)
-    return ImportPlan(kept, found.problems, found.files)
+    return replace(found, candidates=kept)
 
 
 def _actions(found: ImportPlan, options: Options) -> list[ImportCandidate]:
-    """A plain import only adds; changes and removals are for ``--sync``."""
-    return found.in_state(*(ACTED_ON if options.sync else ("new",)))
+    """A plain import only adds; changes and removals are for ``--sync``, a second one of the same for who names it."""
+    named: tuple[State, ...] = ("used",) if options.only else ()
+    return found.in_state(*(ACTED_ON if options.sync else ("new",)), *named)
 
 
 def _names(actions: list[ImportCandidate], target: Path, options: Options, console: Console) -> list[str]:
@@ -193,16 +207,12 @@ def _names(actions: list[ImportCandidate], target: Path, options: Options, conso
     return choose(console, f"{verb} {count(len(names))} in {target}?", names)
 
 
-def _warn_of_shadow(found: ImportPlan, done: list[ImportCandidate], before: Path | None, console: Console) -> None:
-    """A new toolcrib.toml hides another program's file that toolcrib had read in its place."""
-    if not done or before is None or before.suffix == ".toml":
-        return
-    here = [candidate for candidate in found.in_state("new") if candidate not in done]
-    lost = [one.name for one in here if any(origin.path == str(before) for origin in one.origins)]
-    if lost:
-        console.say(
-            f"{before} is no longer read by toolcrib, so it lacks {', '.join(lost)}; import them, too.", "yellow"
-        )
+def tell_of_company(done: Sequence[ImportCandidate], console: Console) -> None:
+    """What was written besides what was chosen: a new toolcrib.toml is read in the place of another program's file."""
+    along = [candidate for candidate in done if candidate.state == "same"]
+    if along:
+        names = listed([candidate.name for candidate in along])
+        console.say(f"toolcrib reads this file now instead of {along[0].origins[0].path}, so {names} came along.")
 
 
 def _tell(

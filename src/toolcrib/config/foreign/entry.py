@@ -18,10 +18,8 @@ from toolcrib.config.foreign.references import (
     ForeignDialect,
     ForeignReferences,
     ForeignServer,
-    to_variable,
 )
 from toolcrib.config.model import ServerConfig, ToolConfig
-from toolcrib.config.secrets import looks_secret
 from toolcrib.config.values import Mismatch, transport
 from toolcrib.core.kinds import Policy, Transport
 from toolcrib.core.names import to_server_name
@@ -177,7 +175,7 @@ class _Reading:
             **policies,
         )
         held = [f"It stays switched off until you {text}." for text in references.missing]
-        return server, [*held, *references.notes, *odd, *told, *self._notes(server)]
+        return server, [*held, *references.notes, *odd, *told, *self._notes()]
 
     def _connection(self) -> dict[str, Any]:
         url = next((self._entry[key] for key in _URLS if self._entry.get(key)), None)
@@ -228,14 +226,13 @@ class _Reading:
             headers["Authorization"] = f"Bearer {token}"
         return headers
 
-    def _notes(self, server: ServerConfig) -> Iterator[str]:
+    def _notes(self) -> Iterator[str]:
         for key in (key for key in _HELPERS if key in self._entry):
             yield f"{key} runs a command for its credentials and is not taken over. Add a header with a reference."
         for key in (key for key in TRUSTING if self._entry.get(key)):
             yield f"{key} is not taken over: toolcrib trusts nothing unasked. Use `toolcrib policy` if you want that."
         if "envFile" in self._entry:
-            yield "envFile is not read. Set those variables in toolcrib's environment and name them in env."
-        yield from _written_out(server)
+            yield "envFile is not read. Keep its values with `toolcrib secrets set NAME`, and write ${NAME} in env."
         if isinstance(self._entry.get("tools"), Mapping):
             yield "What it says of single tools is not taken over. Use `toolcrib policy`."
         others = [str(key) for key in self._entry if key not in MEANT]
@@ -299,13 +296,6 @@ def _as_list(value: object) -> list[Any]:
 
 def _is_enabled(entry: Entry) -> bool:
     return not entry.get("disabled", False) and bool(entry.get("enabled", True))
-
-
-def _written_out(server: ServerConfig) -> Iterator[str]:
-    """A secret is kept as it is found; who moves it away from the file is the user."""
-    for name, value in (*server.env.items(), *server.headers.items()):
-        if "${" not in value and looks_secret(name, value):
-            yield f"{name} is written out. Better: set a variable and write ${{{to_variable(name)}}}."
 
 
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?P<port>:\d+)?/mcp/?", re.IGNORECASE)

@@ -6,6 +6,7 @@ since, the user's word stands.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
@@ -15,8 +16,11 @@ import msgspec
 from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig, config_hash
+from toolcrib.config.secrets import with_references
 from toolcrib.core.kinds import Policy
 from toolcrib.core.names import SERVER_NAME_MAX, to_server_name
+
+_ANY_REFERENCE = re.compile(r"\$\{\w+(?::-[^}]*)?\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def _switched_off(server: ServerConfig) -> dict[str, ToolConfig]:
     return {name: tool for name, tool in server.tools.items() if tool.policy == Policy.DISABLE}
 
 
-State = Literal["new", "same", "changed", "removed", "edited", "left out"]
+State = Literal["new", "same", "used", "changed", "removed", "edited", "left out"]
+"""``used``: the same program or address is served already, with other settings; only who names it gets it, too."""
 ACTED_ON: tuple[State, ...] = ("new", "changed", "removed")
 
 
@@ -103,17 +108,25 @@ class ImportCandidate:
     notes: tuple[str, ...] = ()
     reason: str = ""
     before: ServerConfig | None = None
+    twin: str = ""
+    """The server that is the same, or nearly so."""
+    found: ServerConfig | None = field(default=None, repr=False)
+    """As it was found, with its secrets, where references stand in their place in ``server``."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What these references stand for, and is not kept yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What is compared: the file that is written to, other files of toolcrib, the memory, and what could be read."""
+    """What is compared: the file that is written to, other files that are read, the memory, and what could be read."""
 
     here: Mapping[str, ServerConfig] = field(default_factory=dict)
     elsewhere: Mapping[str, ServerConfig] = field(default_factory=dict)
     remembered: Mapping[str, ImportRecord] = field(default_factory=dict)
     readable: frozenset[str] = frozenset()
     is_sync: bool = False
+    in_use: str = ""
+    """The file of another program that is read at present; its servers keep their names."""
 
 
 def digest(server: ServerConfig) -> str:
@@ -169,16 +182,30 @@ def _gone(name: str, mine: ServerConfig, memory: ImportRecord) -> ImportCandidat
 
 
 def _unknown(left: Iterable[FoundServer], sides: Sides, taken: set[str]) -> Iterator[ImportCandidate]:
-    existing = {config_hash(server): name for name, server in (*sides.elsewhere.items(), *sides.here.items())}
-    for one in left:
+    served = [*sides.elsewhere.items(), *sides.here.items()]
+    existing = {config_hash(server): name for name, server in served}
+    starting = {launch_of(server): name for name, server in served}
+    offered: dict[tuple[str, str], str] = {}
+    for one in sorted(left, key=lambda one: all(origin.path != sides.in_use for origin in one.origins)):
         if one.server is None:
             yield ImportCandidate(to_server_name(one.name), "left out", None, one.origins, one.notes, one.left_out)
         elif twin := existing.get(config_hash(one.server)):
-            yield ImportCandidate(twin, "same", one.server, one.origins)
+            yield ImportCandidate(twin, "same", one.server, one.origins, twin=twin)
         else:
+            launch = launch_of(one.server)
+            twin = starting.get(launch) or offered.get((launch, to_server_name(one.name)), "")
             name = _free_name(one, taken)
             taken.add(name)
-            yield ImportCandidate(name, "new", replace(one.server, name=name), one.origins, one.notes)
+            offered.setdefault((launch, to_server_name(one.name)), name)
+            server = replace(one.server, name=name)
+            yield ImportCandidate(name, "used" if twin else "new", server, one.origins, one.notes, twin=twin)
+
+
+def launch_of(server: ServerConfig) -> str:
+    """What is started, or reached: the same for the same program and arguments, whatever its secrets are called."""
+    bare = with_references(server, lambda _name, _value: "SECRET")
+    written = msgspec.json.encode([bare.command, bare.args, bare.cwd, (bare.url or "").rstrip("/")])
+    return _ANY_REFERENCE.sub("${SECRET}", written.decode())
 
 
 def _free_name(one: FoundServer, taken: set[str]) -> str:
@@ -198,5 +225,5 @@ def _key(origin: FoundAt) -> tuple[str, str, str, str]:
 
 def remember(candidate: ImportCandidate, written: ServerConfig) -> ImportRecord:
     """What to know of a server from now on."""
-    found = digest(candidate.server or written)
+    found = digest(candidate.found or candidate.server or written)
     return ImportRecord(tuple(_key(origin) for origin in candidate.origins), found, digest(written))

@@ -123,13 +123,15 @@ def _command(choice: Choice, launch: Launch) -> str:
     return "" if choice.client == OTHER or launch.url else f"toolcrib connect {choice.client}"
 
 
-ORDER = ("new", "changed", "removed", "edited", "left out", "same")
+ORDER = ("new", "changed", "removed", "edited", "used", "left out", "same")
+CAN = (*ACTED_ON, "used")
 WORDS = {
     "new": ("new", "good"),
     "changed": ("changed there", "warn"),
     "removed": ("removed there", "bad"),
     "same": ("already here", "quiet"),
     "edited": ("yours stays", "info"),
+    "used": ("in use", "quiet"),
     "left out": ("left out", "quiet"),
 }
 MOST = 200
@@ -146,14 +148,14 @@ async def _show_imports(pages: Pages, visit: PageRequest) -> HttpAnswer:
 async def _import(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
     fields, found = visit.form(), await _look(visit.served.project)
-    chosen = [one for one in found.in_state(*ACTED_ON) if f"{CHOSEN}{one.name}" in fields]
+    chosen = [one for one in found.in_state(*CAN) if f"{CHOSEN}{one.name}" in fields]
     if not chosen:
         return _page(pages, visit, found, "Choose at least one server.")
     if any(fields[f"{CHOSEN}{one.name}"] != fingerprint(one) for one in chosen):
         return _page(pages, visit, found, "Something changed in these files meanwhile. Look again, then choose.")
     for one in chosen:
         if one.server is not None:
-            await need_right(visit, one.server, one.before)
+            await need_right(visit, one.found or one.server, one.before)
     await _take(visit, found, chosen)
     return go_on("/servers", "imported")
 
@@ -165,7 +167,8 @@ def runs_command(candidate: ImportCandidate) -> bool:
 
 def fingerprint(candidate: ImportCandidate) -> str:
     """Changes when what would be written does."""
-    return f"{candidate.state}-{digest(candidate.server)[:24] if candidate.server else ''}"
+    server = candidate.found or candidate.server
+    return f"{candidate.state}-{digest(server)[:24] if server else ''}"
 
 
 def _target(project: Project) -> Path:
@@ -182,7 +185,7 @@ async def _take(visit: PageRequest, found: ImportPlan, chosen: list[ImportCandid
         await note_server(visit, "imported", one.name)
     names = [one.name for one in chosen]
     done = await asyncio.to_thread(take_over, found, names, _target(project), project.around)
-    if len(done) != len(chosen):
+    if not {one.name for one in done}.issuperset(names):
         raise conflict("Something changed in these files meanwhile.")
     await project.reload()
     visit.view.wake()
@@ -194,11 +197,12 @@ def _page(pages: Pages, visit: PageRequest, found: ImportPlan, problem: str = ""
     values: dict[str, Any] = {
         "candidates": [_shown(one, may) for one in ordered[:MOST]],
         "total": len(ordered),
-        "takeable": sum(one.state in ACTED_ON and (may or not runs_command(one)) for one in ordered),
+        "takeable": sum(one.state in CAN and (may or not runs_command(one)) for one in ordered),
         "needs_commands": not may and any(one.state in ACTED_ON and runs_command(one) for one in ordered),
         "problems": [printable(text) for text in found.problems],
         "files": found.files,
         "target": _target(visit.served.project),
+        "along": [one.name for one in found.along],
         "problem": problem,
     }
     return pages.render(visit, "servers/import.html", status=422 if problem else 200, **values)
@@ -213,7 +217,7 @@ def _shown(candidate: ImportCandidate, may_run_commands: bool) -> dict[str, Any]
         "word": word,
         "tone": tone,
         "is_new": candidate.state == "new",
-        "can": candidate.state in ACTED_ON and (may_run_commands or not runs_command(candidate)),
+        "can": candidate.state in CAN and (may_run_commands or not runs_command(candidate)),
         "labels": ", ".join(dict.fromkeys(label_of(origin.client) for origin in candidate.origins)),
         "paths": [origin.path for origin in candidate.origins],
         "lines": list(_lines(candidate)),
