@@ -100,7 +100,7 @@ def env_python(env: str) -> Path:
 
 def parts(*, conformance: bool) -> list[Part]:
     """Every part, in the order they are installed."""
-    npm = ["npm", "npm-page", "npm-browser", "npm-oauth", *(["npm-conformance"] if conformance else [])]
+    npm = ["npm", "npm-page", "npm-browser", "npm-oauth", "npm-remote", *(["npm-conformance"] if conformance else [])]
     return [*map(_npm_part, npm), *map(_env_part, ENVS), _wheels_part()]
 
 

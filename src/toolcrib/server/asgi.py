@@ -172,14 +172,12 @@ class AsgiApp:
         app = await self._open()
         root, path = split_path(scope)
         try:
-            request = await self._read(scope, root, path, receive)
+            request = await self._read(app, scope, root, path, receive)
         except RequestRefused as refused:
             await _refuse(refused.refusal, send, is_head=scope["method"] == "HEAD")
             return
         if request is None:
             return
-        if not self._is_published:
-            self._publish(app, scope, root, request)
         exchange = AsgiExchange(cast("Any", None), cast("Any", None), True, request.method == b"HEAD")
         exchange.root = root.encode()
         if (origin := request.header(b"origin")) is not None:
@@ -206,10 +204,15 @@ class AsgiApp:
             leaving.cancel()
             exchange.lose()
 
-    async def _read(self, scope: Message, root: str, path: bytes, receive: Receive) -> HttpRequest | None:
+    async def _read(
+        self, app: ServerApp, scope: Message, root: str, path: bytes, receive: Receive
+    ) -> HttpRequest | None:
         """The request with its body; ``None`` when its client went away."""
         request = _request_of(scope, root, path)
         refusal = self._guard.refusal(request)
+        if not self._is_published and (refusal is None or refusal.status == 401):  # its host is one of ours
+            self._publish(app, scope, root, request)
+            refusal = self._guard.refusal(request)  # which can say now where tokens are had
         if refusal is not None:
             raise RequestRefused(refusal)
         return request if await self._read_body(request, receive) else None

@@ -3,10 +3,12 @@
 import asyncio
 import base64
 import binascii
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from toolcrib.core.audit import Audit, AuditEntry
+from toolcrib.core.audit import Audit
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer
@@ -19,14 +21,18 @@ from toolcrib.server.identity.oauth import (
     SERVER_METADATA,
     TOKEN,
     BuiltinAuthorizationServer,
-    RequestRate,
     ResourceIdentity,
+    audit_entry,
     read_parameters,
 )
-from toolcrib.server.identity.oauth_clients import OAuthProblem, read_metadata, registration_answer
+from toolcrib.server.identity.oauth_clients import (
+    OAuthProblem,
+    is_own_machine,
+    read_metadata,
+    registration_answer,
+)
 from toolcrib.server.router import STRANGER, Router, RouteSpec
 from toolcrib.server.visit import FORM, PageRequest, content_type
-from toolcrib.stores.connections import ConnectedClient
 from toolcrib.transports.http.server import Exchange, HttpRequest
 
 REGISTRATIONS_A_MINUTE = 30
@@ -37,6 +43,30 @@ _PREFIXES = tuple(path.encode() for path in (RESOURCE_METADATA, SERVER_METADATA,
 _PATHS = frozenset(path.encode() for path in (*OPEN_PATHS, KEYS))
 
 Respond = Callable[[PageRequest], Awaitable[HttpAnswer]]
+
+
+@dataclass(slots=True)
+class RequestRate:
+    """How often one address may ask in a minute; those that asked longest ago are forgotten first."""
+
+    most: int
+    clock: Callable[[], float]
+    span_s: float = 60.0
+    peers_max: int = 1_000
+    _asked: dict[str, deque[float]] = field(default_factory=dict)
+
+    def take(self, peer: str) -> None:
+        """Count one request; raises when there were too many."""
+        now = self.clock()
+        asked = self._asked.pop(peer, None) or deque()
+        while asked and asked[0] <= now - self.span_s:
+            asked.popleft()
+        if len(self._asked) >= self.peers_max:
+            self._asked.pop(next(iter(self._asked)))
+        self._asked[peer] = asked
+        if len(asked) >= self.most:
+            raise OAuthProblem("temporarily_unavailable", "Too many requests from this address. Wait a minute.", 429)
+        asked.append(now)
 
 
 def is_oauth(path: bytes) -> bool:
@@ -134,27 +164,17 @@ class OAuthEndpoints(Router):
         return json_answer({})
 
 
-def audit_entry(decision: str, connection: ConnectedClient) -> AuditEntry:
-    """What is written down of a client that comes or goes."""
-    details = {
-        "client": connection.client_name,
-        "client_id": connection.client_id,
-        "user": connection.user_name,
-        "resource": connection.resource,
-        **({"reason": connection.reason} if connection.reason else {}),
-    }
-    return AuditEntry(
-        "client", caller=f"oauth:{connection.id}", level=connection.level, decision=decision, details=details
-    )
-
-
 def _enter(request: HttpRequest, exchange: Exchange) -> PageRequest:
     return PageRequest(request, exchange, STRANGER, is_known=False)
 
 
 def _peer(visit: PageRequest) -> str:
+    """Whose requests are counted together. Behind a proxy on this machine everybody would be one and the same, so that
+    a single stranger could keep all others out; the last address of the header is the one that proxy saw itself."""
     peer = visit.request.peer
-    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    passed_on = (visit.request.header(b"x-forwarded-for") or b"").rpartition(b",")[2].strip()
+    return passed_on.decode("latin-1")[:64] if passed_on and is_own_machine(address) else address
 
 
 def _form(visit: PageRequest) -> dict[str, str]:

@@ -180,7 +180,7 @@ def make_token(wish: NewToken, now: float) -> tuple[AccessToken, str]:
         raise CallerError("A token needs a level.", hint="Choose read_only, write, admin or system.")
     token = AccessToken(
         id=token_id,
-        name=_checked_name(wish.name),
+        name=check_name(wish.name),
         sha256=_digest(secret.encode()),
         created=now,
         level=grants.level,
@@ -203,7 +203,8 @@ def _digest(secret: bytes) -> str:
     return hashlib.sha256(secret).hexdigest()
 
 
-def _checked_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """The name, if a token can be called so."""
     if not name.strip() or len(name) > NAME_MAX or not name.isprintable():
         raise CallerError(
             f"{name[:NAME_MAX]!r} cannot be the name of a token.",

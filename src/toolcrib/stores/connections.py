@@ -15,8 +15,9 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 import msgspec
 
 from toolcrib.core.access import Grants
-from toolcrib.core.errors import CallerError, ConfigError, remedy_of
+from toolcrib.core.errors import CallerError, ConfigError, ToolcribError, remedy_of
 from toolcrib.core.offers import SecurityLevel
+from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenBook, check_name, refuse_namesake
 from toolcrib.stores.files import (
     Stamp,
     check_private,
@@ -31,6 +32,8 @@ from toolcrib.stores.paths import state_directory
 
 CONNECTIONS_NAME = "oauth.json"
 KEY_ID = "1"
+INVITED_S = 7 * 86_400.0
+"""How long an invitation can be accepted."""
 REMEMBERED_S = 30 * 86_400.0
 """How long a revoked client is remembered; must be longer than an access token lives."""
 _UNSEEN: Stamp = (-1,) * 3
@@ -124,6 +127,11 @@ class Invitation(OAuthRecord, frozen=True, tag="invitation"):
     tools: tuple[str, ...] = ("*",)
     created: float = 0.0
 
+    @property
+    def grants(self) -> Grants:
+        """What whoever accepts it may reach."""
+        return Grants(self.level, self.servers, self.tools)
+
 
 AnyRecord = SigningKey | RegisteredClient | AuthorizationCode | ConnectedClient | Invitation
 R = TypeVar("R", SigningKey, RegisteredClient, AuthorizationCode, ConnectedClient, Invitation)
@@ -183,7 +191,10 @@ def digest(secret: str) -> str:
 
 
 def signing_key(book: ConnectionBook) -> bytes:
-    """What access tokens are signed with, made by the first that needs it."""
+    """What access tokens are signed with, made by the first that needs it; waits, so not on the event loop."""
+    with suppress(ToolcribError):  # what is not known for certain is asked for below
+        if known := book.look().key:
+            return known
     with book.changing() as desk:
         kept = desk.get(SigningKey, KEY_ID)
         if kept is None:
@@ -223,6 +234,48 @@ def end_connection(desk: RecordDesk, connection: ConnectedClient, now: float, re
     ended = msgspec.structs.replace(connection, revoked=now, until=now + REMEMBERED_S, reason=reason, refresh_sha256="")
     desk.put(ended)
     return ended
+
+
+class InvitationOver(CallerError):
+    """An invitation that was accepted, is too old, or never was."""
+
+    code = "RESOURCE_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("This invitation was accepted before, or is too old.", hint="Ask for another one.")
+
+
+def invite(book: ConnectionBook, people: TokenBook, name: str, grants: Grants, now: float) -> str:
+    """Invite somebody; the word that their link carries, which cannot be had again."""
+    if grants.level is None:
+        raise CallerError("An invitation needs a level.", hint="Choose read_only, write, admin or system.")
+    refuse_namesake(people.read(), check_name(name), now)
+    word = secrets.token_urlsafe(24)
+    made = Invitation(
+        digest(word)[:32], now + INVITED_S, digest(word), name, grants.level, grants.servers, grants.tools, now
+    )
+    with book.changing() as desk:
+        desk.put(made)
+    return word
+
+
+def find_invitation(book: ConnectionBook, word: str, now: float) -> Invitation:
+    """The invitation of a link; raises for one that is over."""
+    found = next((each for each in book.read(Invitation) if each.sha256 == digest(word)), None)
+    if found is None or found.until <= now:
+        raise InvitationOver
+    return found
+
+
+def accept_invitation(book: ConnectionBook, people: TokenBook, word: str, now: float) -> tuple[AccessToken, str]:
+    """Make the person of an invitation a user, once: their token, and the text they sign in with."""
+    with book.changing() as desk:
+        kept = desk.get(Invitation, digest(word)[:32])
+        if kept is None or kept.sha256 != digest(word) or kept.until <= now:
+            raise InvitationOver
+        made = people.create(NewToken(kept.name, kept.grants, "person"))
+        desk.drop(Invitation, kept.id)
+    return made
 
 
 _encode = msgspec.json.Encoder().encode
@@ -278,9 +331,8 @@ class ConnectionFile:
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         self.path, self._file, self._now = path, str(path), now
-        self._stamp: Stamp | None = _UNSEEN
-        self._known = ConnectionIndex()
-        self._problem: ConfigError | None = None
+        self._seen: tuple[Stamp | None, ConnectionIndex | ConfigError] = (_UNSEEN, ConnectionIndex())
+        """Replaced as a whole: the event loop looks while a thread does."""
 
     def read(self, kind: type[R]) -> list[R]:
         """All records of a kind."""
@@ -305,16 +357,16 @@ class ConnectionFile:
 
     def look(self) -> ConnectionIndex:
         """What is known, read again if the file has changed."""
-        stamp = stamp_of(self._file)
-        if stamp != self._stamp:
-            self._known, self._problem, self._stamp = ConnectionIndex(), None, stamp
+        stamp, (seen, known) = stamp_of(self._file), self._seen
+        if stamp != seen:
             try:
-                self._known = ConnectionIndex.of(self._read())
+                known = ConnectionIndex.of(self._read())
             except ConfigError as error:
-                self._problem = error
-        if self._problem is not None:
-            raise self._problem.with_traceback(None)
-        return self._known
+                known = error
+            self._seen = stamp, known
+        if isinstance(known, ConfigError):
+            raise known.with_traceback(None)
+        return known
 
     async def follow(self) -> None:
         """Nothing to do: every question looks at the file."""

@@ -49,6 +49,8 @@ MATRIX = {
     ("GET", "/accounts"): "?--++",
     ("POST", "/accounts/{name}/sign-in"): "?--++",
     ("DELETE", "/accounts/{name}"): "?--++",
+    ("GET", "/clients"): "?++++",
+    ("DELETE", "/clients/{id}"): "?++++",
     ("GET", "/policies"): "?--++",
     ("GET", "/policies/{pattern}"): "?--++",
     ("PUT", "/policies/{pattern}"): "?--++",

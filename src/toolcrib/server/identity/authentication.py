@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from toolcrib.config.model import Config
 from toolcrib.config.sections import AccessConfig
@@ -240,6 +241,8 @@ def make_authentication(
     kept = find_backend(config, Environment(env=here.env)).tokens(here.now)
     if config.auth_mode == "none":
         _check_open(config, given, is_allowed=insecure)
+    if config.oauth == "builtin":
+        _check_tls(config, is_allowed=insecure)
     if not is_needed(config, given, kept):
         return replace(_open_to_all(local_caller(config.access, is_agent=is_agent), here), tokens=kept)
     kept.read()  # one that cannot be used is told now, not to the first client
@@ -307,6 +310,16 @@ def _check_open(config: Config, given: FoundToken | None, *, is_allowed: bool) -
         raise ConfigError(
             f"Without tokens, everybody who reaches {config.host} could use every tool.",
             hint='Set [serve] auth to "auto", listen on 127.0.0.1, or say --insecure if that is what you want.',
+        )
+
+
+def _check_tls(config: Config, *, is_allowed: bool) -> None:
+    """Tokens are given away over TLS, or on this machine (OAuth 2.1, 1.5)."""
+    is_here = is_loopback(urlsplit(config.public_url).hostname or "" if config.public_url else config.host)
+    if not (is_here or is_allowed or config.public_url.startswith("https://")):
+        raise ConfigError(
+            '[serve] oauth = "builtin" gives tokens to clients, who must reach it over TLS.',
+            hint="Set public_url to the https:// address of the reverse proxy in front of it; see connect-remote.md.",
         )
 
 

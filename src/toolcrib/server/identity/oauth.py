@@ -10,15 +10,15 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from msgspec.structs import replace
 
 from toolcrib.core.access import Caller
+from toolcrib.core.audit import AuditEntry
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.server.identity.oauth_clients import USED_S, ClientDescription, ClientDirectory, OAuthProblem
 from toolcrib.server.identity.oauth_tokens import (
@@ -34,10 +34,12 @@ from toolcrib.stores.connections import (
     AuthorizationCode,
     ConnectedClient,
     ConnectionBook,
+    NoSuchConnection,
     RecordDesk,
     RegisteredClient,
     digest,
     end_connection,
+    revoke_connection,
     signing_key,
 )
 
@@ -119,14 +121,24 @@ class ResourceIdentity:
         is_message = plain == "/messages" or plain.startswith("/messages/")
         return self.base + (plain.replace("/messages", "/sse", 1) if is_message else plain)
 
+    @property
+    def mount(self) -> str:
+        """The path of ``base``: empty unless toolcrib is mounted under one."""
+        return urlsplit(self.base).path
+
     def is_resource(self, address: str) -> bool:
         """Whether this is the address of an endpoint of ours."""
         path = address.removeprefix(self.base)
         return address.startswith(f"{self.base}/") and self._is_endpoint(path) and "?" not in path and "#" not in path
 
     def document(self, path: str) -> dict[str, Any] | None:
-        """The metadata (RFC 9728) of the endpoint at ``path``, of ``/mcp`` for none; ``None`` if there is none."""
-        wanted = path.rstrip("/") or "/mcp"
+        """The metadata (RFC 9728) of the endpoint at ``path``, of ``/mcp`` for none; ``None`` if there is none.
+
+        ``path`` may have the one in front that toolcrib is mounted under: so the RFC puts it together, and the server
+        around it may hand such requests on.
+        """
+        inner = path.removeprefix(self.mount) if path.startswith(f"{self.mount}/") else path
+        wanted = inner.rstrip("/") or "/mcp"
         if not self.base or not self._is_endpoint(wanted):
             return None
         own = (self.base,) if self.has_own else ()
@@ -178,30 +190,6 @@ class SentBack(OAuthProblem):
     def __init__(self, problem: OAuthProblem, place: str) -> None:
         super().__init__(problem.error, problem.description)
         self.place = place
-
-
-@dataclass(slots=True)
-class RequestRate:
-    """How often one address may ask in a minute; those that asked longest ago are forgotten first."""
-
-    most: int
-    clock: Callable[[], float]
-    span_s: float = 60.0
-    peers_max: int = 1_000
-    _asked: dict[str, deque[float]] = field(default_factory=dict)
-
-    def take(self, peer: str) -> None:
-        """Count one request; raises when there were too many."""
-        now = self.clock()
-        asked = self._asked.pop(peer, None) or deque()
-        while asked and asked[0] <= now - self.span_s:
-            asked.popleft()
-        if len(self._asked) >= self.peers_max:
-            self._asked.pop(next(iter(self._asked)))
-        self._asked[peer] = asked
-        if len(asked) >= self.most:
-            raise OAuthProblem("temporarily_unavailable", "Too many requests from this address. Wait a minute.", 429)
-        asked.append(now)
 
 
 class BuiltinAuthorizationServer:
@@ -332,11 +320,12 @@ class BuiltinAuthorizationServer:
 
     def _keep_code(self, code: AuthorizationCode, client: ClientDescription) -> None:
         with self.book.changing() as desk:
-            if len(desk.all(ConnectedClient)) >= CONNECTIONS_MAX:
+            now = self._now()
+            if sum(each.state(now) == "active" for each in desk.all(ConnectedClient)) >= CONNECTIONS_MAX:
                 raise OAuthProblem("access_denied", f"{CONNECTIONS_MAX} clients are connected; revoke some first.")
             registered = desk.get(RegisteredClient, client.id)
             if registered is not None:
-                desk.put(replace(registered, is_used=True, until=self._now() + USED_S))
+                desk.put(replace(registered, is_used=True, until=now + USED_S))
             desk.put(code)
 
     async def give_tokens(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -356,7 +345,7 @@ class BuiltinAuthorizationServer:
             problem = self._code_problem(desk, code, sha256, given)
             if problem is None and code is not None and code.connection is not None:
                 desk.put(replace(code, is_used=True))
-                return self._tokens(desk, code.connection, key)
+                return self._tokens(desk, code.connection, key, code.connection.level)
         raise problem or OAuthProblem("invalid_grant", "This code is not known.")
 
     def _code_problem(
@@ -375,15 +364,16 @@ class BuiltinAuthorizationServer:
         return _misfit(code, code.connection, given)
 
     def _refresh(self, given: Mapping[str, str]) -> dict[str, Any]:
-        key, token = signing_key(self.book), given.get("refresh_token", "")
+        key, token, scope = signing_key(self.book), given.get("refresh_token", ""), given.get("scope", "")
         connection_id = connection_of(token, key)
         if connection_id is None:
             raise OAuthProblem("invalid_grant", "This refresh token is not known.")
+        read_level(scope, self.resource.most)  # one that is not known is said before the token is spent
         with self.book.changing() as desk:
             connection = desk.get(ConnectedClient, connection_id)
             problem = self._refresh_problem(desk, connection, token, given)
             if problem is None and connection is not None:
-                return self._tokens(desk, connection, key)
+                return self._tokens(desk, connection, key, read_level(scope, connection.level))
         raise problem or OAuthProblem("invalid_grant", "This client is not connected any more.")
 
     def _refresh_problem(
@@ -401,25 +391,39 @@ class BuiltinAuthorizationServer:
             return problem
         if given.get("resource", connection.resource).rstrip("/") != connection.resource:
             return OAuthProblem("invalid_target", "This refresh token was given for another resource.")
-        if "scope" in given and read_level(given["scope"], connection.level).rank < connection.level.rank:
-            return OAuthProblem("invalid_scope", "Tokens are renewed with the scope they were given.")
         return None
 
-    def _tokens(self, desk: RecordDesk, connection: ConnectedClient, key: bytes) -> dict[str, Any]:
-        """New tokens for a connection; the refresh token it had before works no more."""
+    def _tokens(
+        self, desk: RecordDesk, connection: ConnectedClient, key: bytes, level: SecurityLevel
+    ) -> dict[str, Any]:
+        """New tokens for a connection; the refresh token it had before works no more. An access token may reach less
+        than the connection does."""
         now, refresh = self._now(), make_refresh_token(connection.id, key)
         kept = replace(connection, refreshed=now, until=now + IDLE_S, refresh_sha256=digest(refresh))
         desk.put(kept)
         return {
-            "access_token": make_access_token(kept, key, now),
+            "access_token": make_access_token(replace(kept, level=level), key, now),
             "token_type": "Bearer",
             "expires_in": int(ACCESS_S),
             "refresh_token": refresh,
-            "scope": level_scope(kept.level),
+            "scope": level_scope(level),
         }
+
+    def connected(self, caller: Caller, *, is_operator: bool) -> list[ConnectedClient]:
+        """The clients a caller may look after, latest first: their own, or all of them; waits."""
+        found = self.book.read(ConnectedClient)
+        return [each for each in reversed(found) if is_operator or each.user == caller.id]
+
+    def disconnect(self, caller: Caller, connection_id: str, *, is_operator: bool) -> ConnectedClient:
+        """End a client that a caller may look after; waits."""
+        if connection_id not in {each.id for each in self.connected(caller, is_operator=is_operator)}:
+            raise NoSuchConnection(connection_id)
+        return revoke_connection(self.book, connection_id, self._now(), "a person disconnected it")
 
     async def revoke(self, given: Mapping[str, str]) -> ConnectedClient | None:
         """End the connection that a token belongs to; ``None`` if it belongs to none (RFC 7009)."""
+        if not given.get("token"):
+            raise OAuthProblem("invalid_request", "Say which token: `token` is missing.")
         return await asyncio.to_thread(self._revoke, given)
 
     def _revoke(self, given: Mapping[str, str]) -> ConnectedClient | None:
@@ -441,7 +445,8 @@ class BuiltinAuthorizationServer:
 
 def _misfit(code: AuthorizationCode, connection: ConnectedClient, given: Mapping[str, str]) -> OAuthProblem | None:
     """Why a code is not for whoever sends it."""
-    if given.get("client_id") != connection.client_id or given.get("redirect_uri") != code.redirect_uri:
+    place = given.get("redirect_uri", code.redirect_uri)  # OAuth 2.1 does not send it any more
+    if given.get("client_id") != connection.client_id or place != code.redirect_uri:
         return OAuthProblem("invalid_grant", "This code was given to another client, or for another redirect_uri.")
     if not _proves(given.get("code_verifier", ""), code.challenge):
         return OAuthProblem("invalid_grant", "code_verifier does not fit the code_challenge of the request.")
@@ -456,3 +461,17 @@ def _proves(verifier: str, challenge: str) -> bool:
         return False
     made = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
     return hmac.compare_digest(made, challenge.encode())
+
+
+def audit_entry(decision: str, connection: ConnectedClient) -> AuditEntry:
+    """What is written down of a client that comes or goes."""
+    details = {
+        "client": connection.client_name,
+        "client_id": connection.client_id,
+        "user": connection.user_name,
+        "resource": connection.resource,
+        **({"reason": connection.reason} if connection.reason else {}),
+    }
+    return AuditEntry(
+        "client", caller=f"oauth:{connection.id}", level=connection.level, decision=decision, details=details
+    )

@@ -46,10 +46,23 @@ FORBIDDEN_SCHEMES = frozenset(
         "wss",
         "view-source",
         "mailto",
+        "intent",
+        "jar",
+        "mhtml",
+        "res",
+        "chrome",
+        "shell",
+        "search-ms",
+        "ms-msdt",
+        "ms-officecmd",
     }
 )
+"""What a browser or the system runs or opens itself: nothing of that is a program waiting for an answer."""
+SECRET_METHODS = frozenset({"client_secret_post", "client_secret_basic", "client_secret_jwt"})
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*\Z")
 _URI = re.compile(r"[!-~]+\Z")
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?\Z")
+"""It stands in a header of the consent page: with `;` or `,` in it, it could say more than a host."""
 
 
 class OAuthProblem(Exception):
@@ -112,8 +125,7 @@ def is_redirect_uri(uri: object) -> bool:
     except ValueError:
         return False
     if parts.scheme in ("http", "https"):
-        is_plain = "@" not in parts.netloc and bool(host)
-        return is_plain and (parts.scheme == "https" or is_own_machine(host))
+        return _HOST.match(parts.netloc) is not None and (parts.scheme == "https" or is_own_machine(host))
     return _SCHEME.match(parts.scheme) is not None and parts.scheme not in FORBIDDEN_SCHEMES and "@" not in parts.netloc
 
 
@@ -133,6 +145,8 @@ class ClientMetadata(msgspec.Struct):
     redirect_uris: tuple[str, ...] = ()
     grant_types: tuple[str, ...] = ("authorization_code",)
     response_types: tuple[str, ...] = ("code",)
+    token_endpoint_auth_method: str = "none"  # noqa: S105 - the name of a method
+    client_secret: str = ""
 
     def checked_uris(self) -> tuple[str, ...]:
         """Its redirect URIs; raises if one of them cannot be."""
@@ -156,6 +170,8 @@ def shown_name(name: str) -> str:
 
 def read_metadata(body: bytes) -> ClientMetadata:
     """What a client sent."""
+    if len(body) > DOCUMENT_MAX:
+        raise OAuthProblem("invalid_client_metadata", f"Client metadata may have {DOCUMENT_MAX} bytes.", 413)
     try:
         return msgspec.json.decode(body, type=ClientMetadata)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -263,6 +279,8 @@ def read_document(url: str, body: bytes) -> ClientDescription:
     metadata = read_metadata(body)
     if metadata.client_id != url:
         raise OAuthProblem("invalid_client", "The client's document names another client_id than its own address.")
+    if metadata.client_secret or metadata.token_endpoint_auth_method in SECRET_METHODS:
+        raise OAuthProblem("invalid_client", "The client's document is public, and yet it counts on a secret.")
     return ClientDescription(url, shown_name(metadata.client_name), metadata.checked_uris(), is_document=True)
 
 

@@ -228,7 +228,8 @@ class SignIns:
         if hmac.compare_digest(given, self._owner_token().encode()):
             return self._owner
         caller = self._tokens.identify(given) if given else None
-        return caller if isinstance(caller, Caller) else None
+        # A token for one address is not for this one: it is a program's, which could pass for the person here.
+        return caller if isinstance(caller, Caller) and not caller.audience else None
 
     def is_home(self, caller: Caller, request: HttpRequest) -> bool:
         """Whether a request came to the host where the caller's sessions count."""

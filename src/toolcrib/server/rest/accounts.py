@@ -1,11 +1,23 @@
-"""The accounts at servers over REST: who is signed in where, and signing in and out."""
+"""The accounts at servers over REST: who is signed in where, and signing in and out; and the clients signed in here."""
+
+import asyncio
+import time
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.view import View
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
+from toolcrib.server.identity.oauth import BuiltinAuthorizationServer, audit_entry
 from toolcrib.server.rest.about import About, RestResource
-from toolcrib.server.views.accounts import AccountList, SignOutcome, account_view
+from toolcrib.server.views.accounts import (
+    AccountList,
+    ClientList,
+    ClientView,
+    SignOutcome,
+    account_view,
+    client_view,
+)
 from toolcrib.server.visit import PageRequest
+from toolcrib.stores.connections import ConnectedClient, NoSuchConnection
 
 ACCOUNTS = RestResource("accounts", "Who is signed in at which server.")
 ONE = "/accounts/{name}"
@@ -56,6 +68,46 @@ async def _end(visit: PageRequest) -> HttpAnswer:
     await visit.view.note(AuditEntry("server", server=name, decision="signed_out"))
     account, problem = await visit.view.sign_ins().sign_out(name, visit.caller.id)
     return json_answer(SignOutcome(account_view(account), problem or None))
+
+
+CLIENTS = RestResource(
+    "clients",
+    'The clients that people let in by OAuth, where `[serve] oauth` is "builtin".',
+    {"id": "the client's id, as the list shows it"},
+)
+
+
+@CLIENTS.route("GET", "/clients", About("List the connected clients", ClientList, "Your own; all for an operator."))
+async def _list_clients(visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    server, now = visit.served.oauth, time.time()
+    found = [] if server is None else await asyncio.to_thread(_connected, server, visit)
+    return json_answer(ClientList([client_view(each, now) for each in found]))
+
+
+def _connected(server: BuiltinAuthorizationServer, visit: PageRequest) -> list[ConnectedClient]:
+    return server.connected(visit.caller, is_operator=visit.is_operator())
+
+
+@CLIENTS.route(
+    "DELETE",
+    "/clients/{id}",
+    About("Disconnect a client", ClientView, "All its tokens end at once.", problems=(404,)),
+)
+async def _disconnect(visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    ended = await disconnect(visit)
+    return json_answer(client_view(ended, time.time()))
+
+
+async def disconnect(visit: PageRequest) -> ConnectedClient:
+    """End the client of a request's path, if whoever asks may."""
+    server, wanted = visit.served.oauth, visit.params["id"]
+    if server is None:
+        raise NoSuchConnection(wanted)
+    ended = await asyncio.to_thread(server.disconnect, visit.caller, wanted, is_operator=visit.is_operator())
+    await visit.view.note(audit_entry("revoked", ended))
+    return ended
 
 
 def _known(visit: PageRequest) -> str:

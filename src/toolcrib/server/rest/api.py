@@ -1,6 +1,6 @@
 """Everything under ``/api/v1``, as one list of routes; a new resource is added here."""
 
-from toolcrib.server.rest.accounts import ACCOUNTS
+from toolcrib.server.rest.accounts import ACCOUNTS, CLIENTS
 from toolcrib.server.rest.approvals import APPROVALS, PINS, POLICIES
 from toolcrib.server.rest.audit import AUDIT_LOG
 from toolcrib.server.rest.calls import CALLS
@@ -17,6 +17,7 @@ RESOURCES = (
     OFFERS,
     SERVERS,
     ACCOUNTS,
+    CLIENTS,
     PROJECTS,
     SESSIONS,
     POLICIES,

@@ -1,10 +1,11 @@
-"""Who is signed in at which server: everything but the tokens."""
+"""Who is signed in at which server, and which clients are let in here: everything but the tokens."""
 
 from datetime import UTC, datetime
 
 from toolcrib.config.lock import timestamp
 from toolcrib.core.view import View
 from toolcrib.credentials.accounts import Account
+from toolcrib.stores.connections import ConnectedClient
 
 
 class AccountView(View):
@@ -59,3 +60,50 @@ def account_view(account: Account) -> AccountView:
 
 def _moment(seconds: float) -> str:
     return timestamp(datetime.fromtimestamp(seconds, UTC))
+
+
+class ClientView(View):
+    """One client that somebody let in by OAuth."""
+
+    id: str
+    name: str
+    """As it calls itself."""
+    client_id: str
+    user: str
+    """Who let it in."""
+    state: str
+    """``active``, ``expired`` or ``revoked``."""
+    level: str
+    servers: list[str]
+    tools: list[str]
+    resource: str
+    """The one address its tokens are for."""
+    connected_at: str
+    renewed_at: str
+    """When it was last given tokens."""
+    reason: str | None
+    """Why it was revoked."""
+
+
+class ClientList(View):
+    """The clients a caller may know of."""
+
+    clients: list[ClientView]
+
+
+def client_view(connection: ConnectedClient, now: float) -> ClientView:
+    """A connected client as plain data."""
+    return ClientView(
+        id=connection.id,
+        name=connection.client_name,
+        client_id=connection.client_id,
+        user=connection.user_name,
+        state=connection.state(now),
+        level=str(connection.level),
+        servers=list(connection.servers),
+        tools=list(connection.tools),
+        resource=connection.resource,
+        connected_at=_moment(connection.created),
+        renewed_at=_moment(connection.refreshed),
+        reason=connection.reason or None,
+    )

@@ -37,6 +37,7 @@ SENTENCES = {
     "asked": "Server {name} was asked for its tools.",
     "changed": "Server {name} was changed.",
     "disabled": "Server {name} is switched off.",
+    "disconnected": "Client {name} is disconnected.",
     "enabled": "Server {name} is switched on.",
     "ended": "The call of {name} was ended.",
     "forgotten": "Forgotten. The next call of {name} asks again.",
@@ -198,7 +199,7 @@ class Pages:
     @cached_property
     def callers(self) -> CallerNames:
         """What callers are called."""
-        return CallerNames(self.tokens)
+        return CallerNames(self.tokens, self.served.oauth.book if self.served.oauth is not None else None)
 
     def at_home(self, path: Path | str) -> str:
         """A path as a person writes it: their own directory is ``~``."""

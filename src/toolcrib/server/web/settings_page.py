@@ -177,13 +177,14 @@ def _wish(fields: Mapping[str, str], visit: PageRequest) -> NewToken:
     lifetime = fields.get("lifetime", "90")
     if lifetime not in LIFETIMES:
         raise CallerError("Choose how long it shall work.")
-    grants = Grants(level, _patterns(fields, "servers"), _patterns(fields, "tools"))
+    grants = Grants(level, patterns(fields, "servers"), patterns(fields, "tools"))
     kind: TokenKind = "agent" if fields.get("kind") == "agent" else "token"
     name = fields.get("name", "").strip()
     return NewToken(name, grants, kind, None if lifetime == "never" else float(lifetime) * DAY_S)
 
 
-def _patterns(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
+def patterns(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The patterns of a field, ``*`` for none."""
     return tuple(fields.get(name, "").replace(",", " ").split()) or ("*",)
 
 

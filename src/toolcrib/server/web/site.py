@@ -172,7 +172,7 @@ class WebPages(Router):
 
 def is_open(path: bytes) -> bool:
     """What everybody may see: the way in, and the files that make it look like something."""
-    return path in (b"/signin", b"/favicon.ico", *oauth_page.OPEN) or path.startswith(b"/static/")
+    return path in (b"/signin", b"/invite", b"/favicon.ico", *oauth_page.OPEN) or path.startswith(b"/static/")
 
 
 def show_problem(pages: Pages, visit: PageRequest | None, problem: HttpProblem) -> HttpAnswer:

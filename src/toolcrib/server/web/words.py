@@ -1,10 +1,13 @@
 """Numbers, moments, callers and icons, as a person reads them."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from markupsafe import Markup
 
+from toolcrib.core.errors import ToolcribError
 from toolcrib.stores.access_tokens import TokenBook
+from toolcrib.stores.connections import ConnectionBook
 
 _STEPS = ((60.0, 1.0, "second"), (3600.0, 60.0, "minute"), (86400.0, 3600.0, "hour"), (float("inf"), 86400.0, "day"))
 _UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d"}
@@ -144,18 +147,28 @@ def icon(name: str, size: int = 18) -> Markup:
 
 
 KIND = "token:"
+CONNECTED = "oauth:"
 
 
 class CallerNames:
     """Reads the names of tokens, also of those that have ended; a new one counts from the next look on."""
 
-    def __init__(self, tokens: TokenBook) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: TokenBook, connections: ConnectionBook | None = None) -> None:
+        self._tokens, self._connections = tokens, connections
 
     def name_of(self, caller: str) -> str:
-        """The name of whoever holds a token; everybody else is called by their id."""
+        """The name of whoever holds a token; a connected client is called as it calls itself, with whoever let it in.
+        Everybody else is called by their id."""
+        if caller.startswith(CONNECTED) and self._connections is not None:
+            return self._client(caller.removeprefix(CONNECTED)) or caller
         name = self._tokens.names().get(caller.removeprefix(KIND)) if caller.startswith(KIND) else None
         return name or caller
+
+    def _client(self, connection_id: str) -> str:
+        with suppress(ToolcribError):
+            found = self._connections.look().connections.get(connection_id) if self._connections is not None else None
+            return f"{found.client_name} of {found.user_name}" if found is not None else ""
+        return ""
 
     def ids_of(self, name: str) -> list[str]:
         """Everybody a name stands for."""
