@@ -53,6 +53,7 @@ AFTER_OUTAGE_S = 3.0
 SAVING_S = 45.0
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
 STEP_UPS_MAX = 3
+WHOLE_S = 1.0
 SCOPES_MAX = 100
 PEOPLE = frozenset({SignInMode.SHARED, SignInMode.PER_USER})
 """The modes in which a person signs in."""
@@ -158,6 +159,10 @@ class ServerAccount:
             except SignInNeeded:
                 self._line = None
         return self.usable()
+
+    def may_have_ended(self, used: bytes | None) -> bool:
+        """Whether a refused token may simply have been too old when it came there: many count whole seconds."""
+        return used != self._line or elapsed() >= self._ends - WHOLE_S
 
     async def after_refusal(self, used: bytes | None, challenge: Challenge | None) -> bytes:
         """Another try after a server refused ``used``; raises ``SignInNeeded`` if there is nothing to try."""
