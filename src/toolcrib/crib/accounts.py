@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import ServerConfig
@@ -96,6 +96,11 @@ class ServerSignIns:
 
         return mode_of(shelf.config) in PEOPLE
 
+    def is_asked_for(self, server: str) -> bool:
+        """Whether a server is reached with an account, be it a person's or toolcrib's own."""
+        shelf = self.servers.shelves.get(server)
+        return shelf is not None and self._accounts.of(self.config_of(server)) is not None
+
     async def last(self, server: str, caller: Caller) -> float | None:
         """When the account was signed in to that a caller uses at a server, zero if it never was; ``None`` if the
         caller may not do that: a shared account is for whoever looks after this toolcrib."""
@@ -186,21 +191,45 @@ class ServerSignIns:
 
     async def probe(self, server: str, caller: str = "") -> StrangerProbe:
         """Ask a server as a stranger, and walk from its refusal to its authorization server."""
-        from toolcrib.credentials.discovery import ask_as_stranger
+        from toolcrib.credentials.discovery import DiscoveryStep, ask_as_stranger
 
-        account = self._accounts.of(self.config_of(server), caller)
+        config = self.config_of(server)
+        account = self._accounts.of(config, caller)
         if account is None:
             return StrangerProbe(0, (), "", "nobody signs in to it")
         status, challenge, problem = await ask_as_stranger(account.server.url or "", account.surroundings.network)
+        first = DiscoveryStep("asked without an account", config.url or "", problem or f"HTTP {status}", not problem)
         if problem:
-            return StrangerProbe(status, (), "", problem)
+            return StrangerProbe(status, (first,), "", problem)
         if status not in (401, 403):
-            return StrangerProbe(status, (), "", "it lets everybody in")
+            return StrangerProbe(status, (first,), "", "it lets everybody in")
         try:
             found = await account.discover(challenge)
         except ToolcribError as error:
-            return StrangerProbe(status, tuple(account.steps), "", error.message)
-        return StrangerProbe(status, tuple(found.steps), found.server.issuer)
+            return StrangerProbe(status, (first, *account.steps), "", error.message)
+        return StrangerProbe(status, (first, *found.steps), found.server.issuer)
+
+    async def walk(self, server: str) -> StrangerProbe:
+        """The same, with how it would go on, and how it stands with the account that is shared by all."""
+        from toolcrib.credentials.sign_in import foresee
+
+        probe, account = await self.probe(server), self._accounts.of(self.config_of(server))
+        if account is None or account.discovered is None or not probe.issuer:
+            return probe
+        steps = [*probe.steps, *foresee(account, account.discovered, self.public_url), await self._stands(account)]
+        return replace(probe, steps=tuple(steps))
+
+    async def _stands(self, account: "ServerAccount") -> "DiscoveryStep":
+        from toolcrib.credentials.accounts import PEOPLE, Account
+        from toolcrib.credentials.discovery import DiscoveryStep
+
+        found, url = account.account, account.server.url or ""
+        if account.mode in PEOPLE:
+            found = await account.surroundings.vault.get(account.name, Account)
+        if found is None:
+            return DiscoveryStep("account", url, "nobody is signed in", is_good=False)
+        is_good = bool(found.tokens.access_token) and not found.error
+        return DiscoveryStep("account", url, found.error or found.who or "signed in", is_good)
 
 
 def _mode(account: "ServerAccount | None") -> str:
