@@ -26,6 +26,7 @@ FIGURES = {
     "toolsearch": "how well and how fast tools are found (--data), beside others",
     "tokens": "what tools cost a model's context (--data): all up front, or searched",
     "shared": "own CPU per call with limits in Redis and the audit log in PostgreSQL, against the embedded stack",
+    "signin": "calls to a server that people sign in at; or whether anybody is left without a token (--endurance)",
     "copy": "`toolcrib db copy` of 100,000 audit entries and 10,000 documents, killed five times on the way",
     "kills": "50 callers while servers are killed (--minutes): no read may fail, no write be made twice",
     "isolation": "starting a program at each level of isolation",
@@ -53,6 +54,7 @@ class Options:
     minutes: float | None = None
     count: int | None = None
     seed: int = 1
+    endurance: float | None = None
 
 
 def parse(argv: list[str]) -> Options:
@@ -79,6 +81,7 @@ def parse(argv: list[str]) -> Options:
         minutes=found.minutes,
         count=found.count,
         seed=found.seed,
+        endurance=found.endurance,
     )
 
 
@@ -100,6 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed, pgkb: passages, instead of 100,000")
     parser.add_argument("--minutes", type=float, metavar="N", help="kills: how long, instead of 10")
+    parser.add_argument(
+        "--endurance", type=float, nargs="?", const=600.0, metavar="S", help="signin: call for so long, or 10 minutes"
+    )
     parser.add_argument("--count", type=_at_least_one, metavar="N", help="mutants: how many, instead of 300")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="attack, mutants: which sample, instead of 1")
     return parser

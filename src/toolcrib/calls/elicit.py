@@ -36,6 +36,12 @@ def can_elicit(call: Request) -> bool:
     return is_form and call.caller.kind != "agent"
 
 
+def can_visit(call: Request) -> bool:
+    """Whether the client can send a person to an address; an agent that works on its own has nobody to send."""
+    asked = call.channel.capabilities.get("elicitation")
+    return isinstance(asked, Mapping) and "url" in asked and call.caller.kind != "agent"
+
+
 def elicitation(question: ApprovalQuestion, *, sessions: bool = True) -> dict[str, Any]:
     """The question as MCP's ``elicitation/create`` wants it; without sessions there is none to allow it for."""
     choices = {reply: words for reply, words in _CHOICES.items() if sessions or reply is not ApprovalReply.SESSION}

@@ -11,13 +11,13 @@ from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import INTERNAL, is_internal
 from toolcrib.catalog.records import ServerShelf, barred_words
-from toolcrib.catalog.standing import standing_of
+from toolcrib.catalog.standing import standing_of, state_of
 from toolcrib.config.model import RELAYABLE, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.config.sharing import sharing_of, sharing_words
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import InvalidName, nearest
-from toolcrib.core.kinds import DiscoveryStatus, EraChoice
+from toolcrib.core.kinds import DiscoveryStatus, EraChoice, ServerState
 from toolcrib.core.names import name_of_uri, split_name
 from toolcrib.core.offers import OfferKind
 
@@ -28,6 +28,8 @@ class ToolVerdict(StrEnum):
     AVAILABLE = "available"
     STALE = "stale"
     """It can be called, but its server could not be asked lately."""
+    SIGN_IN = "sign_in"
+    """It can be called once somebody has signed in at its server."""
     HELD = "held"
     """In quarantine."""
     DENIED = "denied"
@@ -128,7 +130,8 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
     facts = _facts(route) | {"lastDiscovery": record.last_discovery}
     if record.status is DiscoveryStatus.FAILED:
         reasons.append(f"The last discovery failed: {record.error}")
-        return Explanation(route.name, ToolVerdict.STALE, tuple(reasons), _todo(shelf), facts)
+        verdict = ToolVerdict.SIGN_IN if _wants_sign_in(shelf) else ToolVerdict.STALE
+        return Explanation(route.name, verdict, tuple(reasons), _todo(shelf), facts)
     return Explanation(route.name, ToolVerdict.AVAILABLE, tuple(reasons), facts=facts)
 
 
@@ -220,11 +223,16 @@ def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) ->
     if not shelf.is_known:
         standing = standing_of(shelf)
         is_failed = record.status is DiscoveryStatus.FAILED and not standing.state.is_underway
-        verdict = ToolVerdict.FAILED if is_failed else ToolVerdict.NOT_DISCOVERED
+        failed = ToolVerdict.SIGN_IN if _wants_sign_in(shelf) else ToolVerdict.FAILED
+        verdict = failed if is_failed else ToolVerdict.NOT_DISCOVERED
         reason = record.error if is_failed else f"Server {server!r} is no help yet: {standing.cause}."
         return Explanation(name, verdict, (reason,), _todo(shelf), {"standing": standing})
     what = "resource" if "://" in tool else "tool or prompt"
     return _near(name, catalog, f"Server {server!r} offers no {what} named {tool!r}.")
+
+
+def _wants_sign_in(shelf: ServerShelf) -> bool:
+    return state_of(shelf) is ServerState.SIGN_IN
 
 
 def _todo(shelf: ServerShelf) -> str:

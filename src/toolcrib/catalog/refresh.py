@@ -18,7 +18,14 @@ from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
-from toolcrib.core.errors import CallTimeout, InternalError, PermissionDenied, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import (
+    CallTimeout,
+    InternalError,
+    PermissionDenied,
+    SignInNeeded,
+    SourceUnavailable,
+    ToolcribError,
+)
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, LinkState, PinMode
 from toolcrib.core.names import join_name
@@ -413,7 +420,7 @@ class Refresher:
         shelf.record = replace(
             shelf.record,
             status=DiscoveryStatus.FAILED,
-            error=str(error),
+            error=error.lasting if isinstance(error, SignInNeeded) else str(error),
             failure=(failure := failure_of(error)),
             last_discovery=now,
             config_hash=config_hash(shelf.config),

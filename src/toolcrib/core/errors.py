@@ -250,6 +250,12 @@ class SignInNeeded(SourceUnavailable):
 
     code = "TOOL_AUTH_REQUIRED"
 
+    @property
+    def lasting(self) -> str:
+        """What may be kept of it: without the link, which leads nowhere once this process has ended."""
+        server, link = self.details.get("server"), self.details.get("link")
+        return f"{self.message} Run `toolcrib login {server}`." if link else str(self)
+
 
 class EmbedderUnavailable(SourceUnavailable):
     """An embedder cannot make vectors now; words alone still find documents, and what is added waits for them."""

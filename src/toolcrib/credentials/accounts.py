@@ -22,10 +22,16 @@ from toolcrib.config.oauth import OAuthConfig
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import SignInNeeded, SourceUnavailable, StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
-from toolcrib.core.kinds import FailureKind, SignInMode
+from toolcrib.core.kinds import SignInMode
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
-from toolcrib.credentials.discovery import Discovered, DiscoveryStep, OutwardRequests, ServerDiscovery
+from toolcrib.credentials.discovery import (
+    Discovered,
+    DiscoveryStep,
+    OutwardRequests,
+    ServerDiscovery,
+    sign_in_needed,
+)
 from toolcrib.credentials.issuer import Issuer, TokenWish, configured_client, is_transient, obtain
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
@@ -34,6 +40,7 @@ from toolcrib.credentials.oauth import (
     OAuthClient,
     TokenSet,
     choose_scopes,
+    renewal_due_s,
     with_scopes,
 )
 from toolcrib.credentials.vault import Vault, VaultKey
@@ -42,10 +49,6 @@ from toolcrib.stores.credentials import CredentialStore
 OWNER = "owner"
 """Whose account it is where somebody on this machine signs in, or the holder of the owner's token."""
 LOCAL = frozenset({"local", "owner", ""})
-EARLY_SHARE, LATEST_SHARE, EARLY_S = 0.75, 0.5, 300.0
-"""A token is renewed after three quarters of its life or five minutes before its end, whichever comes first, but not in
-the first half of its life."""
-JITTER_SHARE = 0.05
 CLAIM_S = 60.0
 POLL_S = 0.05
 AFTER_OUTAGE_S = 3.0
@@ -53,6 +56,8 @@ AFTER_OUTAGE_S = 3.0
 SAVING_S = 45.0
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
 STEP_UPS_MAX = 3
+WHOLE_S = 1.0
+FLIGHTS_MAX = 3
 SCOPES_MAX = 100
 PEOPLE = frozenset({SignInMode.SHARED, SignInMode.PER_USER})
 """The modes in which a person signs in."""
@@ -74,7 +79,7 @@ class Account(msgspec.Struct, frozen=True, omit_defaults=True):
     who: str = ""
     """What the authorization server calls whoever signed in, if it says."""
     error: str = ""
-    """Why it cannot be used any more, in the authorization server's own words."""
+    """What went wrong last, in the authorization server's own words; empty as soon as it goes well again."""
 
     @property
     def ends_at(self) -> float | None:
@@ -159,6 +164,10 @@ class ServerAccount:
                 self._line = None
         return self.usable()
 
+    def may_have_ended(self, used: bytes | None) -> bool:
+        """Whether a refused token may simply have been too old when it came there: many count whole seconds."""
+        return used != self._line or elapsed() >= self._ends - WHOLE_S
+
     async def after_refusal(self, used: bytes | None, challenge: Challenge | None) -> bytes:
         """Another try after a server refused ``used``; raises ``SignInNeeded`` if there is nothing to try."""
         if challenge is not None and challenge.scopes:
@@ -171,11 +180,12 @@ class ServerAccount:
         if is_stepping_up and self.mode in PEOPLE:
             await self._look(challenge)
             raise self.needed(f"it wants the scopes {' '.join(self.challenged)}", challenge)
-        await self._fly(used, challenge)
-        line = self.usable()
-        if line is None or line == used:
-            raise self.needed("it refuses the token that its own authorization server gave", challenge)
-        return line
+        for _ in range(FLIGHTS_MAX):  # the first may have begun before, for whoever was refused an older token
+            await self._fly(used, challenge)
+            line = self.usable()
+            if line is not None and line != used:
+                return line
+        raise self.needed("it refuses the token that its own authorization server gave", challenge)
 
     async def _fly(self, used: bytes | None, challenge: Challenge | None = None) -> None:
         """Renew, together with everybody else who wants that now; what one of them cancels goes on for the others."""
@@ -192,9 +202,13 @@ class ServerAccount:
 
     async def _renew(self, used: bytes | None, challenge: Challenge | None) -> None:
         if self.mode in PEOPLE:
-            await self._renew_account(used, challenge)
-        else:
+            return await self._renew_account(used, challenge)
+        try:
             await self._obtain(challenge)
+        except IssuerRefused as error:
+            if is_transient(error):
+                raise
+            raise self.needed(error.message, challenge) from None
 
     async def _obtain(self, challenge: Challenge | None) -> None:
         """A token that nobody has to sign in for; without having been refused, nothing is known of who gives it."""
@@ -223,8 +237,7 @@ class ServerAccount:
                 await asyncio.sleep(AFTER_OUTAGE_S)
                 continue
             except SignInNeeded:
-                await self._look(challenge)
-                raise self.needed("", challenge) from None
+                raise await self._lost(challenge) from None
             if elapsed() > limit + CLAIM_S:
                 raise SourceUnavailable(f"Somebody else renews the token of {self.server.name!r}, and does not finish.")
             await asyncio.sleep(POLL_S)
@@ -234,6 +247,18 @@ class ServerAccount:
         finally:
             with suppress(ToolcribError):
                 await self.surroundings.vault.store.release(self.name, self.surroundings.owner)
+
+    async def _lost(self, challenge: Challenge | None) -> SignInNeeded:
+        """What to say when nobody is signed in: where that can be done, or why that is not known."""
+        try:
+            await self._look(challenge)
+        except IssuerRefused as error:
+            self.discovered = None
+            needed = self.needed(error.message, challenge)
+            needed.hint = f"{error.hint} Run `toolcrib doctor` to see each step.".lstrip()
+            needed.details["link"] = ""
+            return needed
+        return self.needed("", challenge)
 
     async def _take_over(self, used: bytes | None) -> bool:
         """Read what is kept; whether that is enough. Raises ``SignInNeeded`` if nothing can come of it."""
@@ -279,6 +304,9 @@ class ServerAccount:
         """What fails for now is tried again; what was refused for good means that somebody has to sign in."""
         self._tell("account.renewal.failed", "warning", error=error.message)
         if is_transient(error):
+            if account.error != error.message:
+                with suppress(ToolcribError):
+                    await self.surroundings.vault.put(self.name, msgspec.structs.replace(account, error=error.message))
             raise error
         kept = await self.surroundings.vault.get(self.name, Account)
         if kept is not None and kept.tokens.refresh_token != account.tokens.refresh_token:
@@ -382,24 +410,10 @@ class ServerAccount:
 
     def needed(self, why: str, challenge: Challenge | None = None, issuer: str = "") -> SignInNeeded:
         """What a caller is told who came too early: why, where to sign in, and what was said."""
-        name, found = self.server.name, self.discovered
-        issuer = issuer or (found.server.issuer if found is not None else "")
         kept = self.account.error if self.account is not None else ""
         said = why or kept or (challenge.description if challenge is not None else "")
-        at = f" at {issuer}" if issuer else ""
-        because = f": {said.rstrip('.')}" if said else ""
-        link = self.surroundings.link_to(name)
-        if self.mode not in PEOPLE:
-            hint = f"Look at [servers.{name}.oauth], or run `toolcrib doctor`."
-        else:
-            hint = f"Open {link} or run `toolcrib login {name}`." if link else f"Run `toolcrib login {name}`."
-        cause = f"somebody has to sign in{at}{because}"
-        details = {"server": name, "sign_in": True, "failure": FailureKind.SIGN_IN, "cause": cause, "final": True}
-        details |= {"issuer": issuer, "said": said, "link": link}
-        scopes = {"scopes": list(self.challenged)} if self.challenged else {}
-        return SignInNeeded(
-            f"Server {name!r} needs somebody to sign in{at}{because}.", hint=hint, details=details | scopes
-        )
+        link = self.surroundings.link_to(self.server.name) if self.mode in PEOPLE else None
+        return sign_in_needed(self.server.name, said, link, self.discovered, issuer, self.challenged)
 
     def _hide(self, account: Account) -> None:
         tokens, client = account.tokens, account.client
@@ -414,12 +428,6 @@ class ServerAccount:
         if self._timer is not None:
             self._timer.cancel()
         return self._flight if self._flight is not None and not self._flight.done() else None
-
-
-def renewal_due_s(life_s: float) -> float:
-    """How long after it was given a token is renewed."""
-    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
-    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 class Accounts:

@@ -5,14 +5,15 @@ is inside, no more than a small document, for no longer than a few seconds.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.errors import ConfigError, SignInNeeded, SourceUnavailable
+from toolcrib.core.kinds import FailureKind
 from toolcrib.core.network import Network
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
@@ -58,6 +59,36 @@ class Discovered:
     scopes: tuple[str, ...]
     server: AuthorizationServer
     steps: list[DiscoveryStep] = field(default_factory=list)
+    is_guess: bool = False
+    """Whether nothing says that anybody lets people in at all."""
+
+
+def sign_in_needed(
+    server: str, said: str, link: str | None, found: Discovered | None, issuer: str = "", scopes: Sequence[str] = ()
+) -> SignInNeeded:
+    """What a caller is told who came too early: at which server, why, and what to do; without a ``link`` (one that is
+    empty leads nowhere now) it is toolcrib's own account that is not let in, and no person's."""
+    issuer = issuer or (found.server.issuer if found is not None else "")
+    because = (f" at {issuer}" if issuer and issuer not in said else "") + (f": {said.rstrip('.')}" if said else "")
+    kind, cause, message = FailureKind.SIGN_IN, "somebody has to sign in", "needs somebody to sign in"
+    hint = f"open {link} or run `toolcrib login {server}`." if link else f"run `toolcrib login {server}`."
+    if link is None:
+        kind, cause, message = FailureKind.CREDENTIAL, "our account is not let in", "does not let our account in"
+        hint = f"look at [servers.{server}.oauth], or run `toolcrib doctor`."
+    if found is not None and found.is_guess:
+        hint += " Or, if it takes a key instead, set that under `headers`: it does not say who lets people in."
+    details: dict[str, Any] = {
+        "server": server,
+        "sign_in": True,
+        "failure": kind,
+        "cause": cause + because,
+        "final": True,
+        "issuer": issuer,
+        "said": said,
+        "link": link or "",
+        **({"scopes": list(scopes)} if scopes else {}),
+    }
+    return SignInNeeded(f"Server {server!r} {message}{because}.", hint=hint[:1].upper() + hint[1:], details=details)
 
 
 class OutwardRequests:
@@ -164,7 +195,8 @@ class ServerDiscovery:
                 continue
             resource = about.resource or canonical_resource(self._url)
             return Discovered(resource, about.scopes_supported, server, self.steps)
-        return Discovered(canonical_resource(self._url), (), await self._legacy(), self.steps)
+        server, is_guess = await self._legacy()
+        return Discovered(canonical_resource(self._url), (), server, self.steps, is_guess)
 
     def _issuers(self, about: ProtectedResource) -> tuple[str, ...]:
         named = about.authorization_servers[:ISSUERS_MAX]
@@ -206,22 +238,24 @@ class ServerDiscovery:
             return _with_checked_endpoints(found)
         raise IssuerRefused(issuer, "discovery", "it has no metadata where they should be")
 
-    async def _legacy(self) -> AuthorizationServer:
-        """Before June 2025 a server was its own authorization server, at fixed addresses if it said nothing."""
+    async def _legacy(self) -> tuple[AuthorizationServer, bool]:
+        """Before June 2025 a server was its own authorization server, at fixed addresses if it said nothing; whether
+        that is only a guess."""
         parts = urlsplit(canonical_resource(self._url))
         origin = f"{parts.scheme}://{parts.netloc}"
         url = f"{origin}/.well-known/oauth-authorization-server"
         found = await self._ask("authorization server metadata", url, AuthorizationServer)
         if found is not None and found.issuer.rstrip("/") == origin:
-            return _with_checked_endpoints(found)
+            return _with_checked_endpoints(found), False
         self._note("addresses of 2025-03-26", origin, "taken, since nothing else is said", is_good=True)
-        return AuthorizationServer(
+        guessed = AuthorizationServer(
             origin,
             f"{origin}/authorize",
             f"{origin}/token",
             f"{origin}/register",
             code_challenge_methods_supported=("S256",),
         )
+        return guessed, True
 
     async def _ask(self, what: str, url: str, kind: type[T]) -> T | None:
         """A document, or ``None`` if there is none there."""

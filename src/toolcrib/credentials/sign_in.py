@@ -3,14 +3,14 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from toolcrib.credentials.accounts import Account, ServerAccount
-from toolcrib.credentials.discovery import Discovered
+from toolcrib.credentials.discovery import Discovered, DiscoveryStep
 from toolcrib.credentials.issuer import ASK, CLIENT_DOCUMENT, Issuer, TokenWish, configured_client
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
@@ -98,6 +98,25 @@ async def begin(
     if "offline_access" in wish.scopes:
         asked.setdefault("prompt", "consent")
     return BegunSignIn(extend_url(server.authorization_endpoint, asked), state, redirect_uri)
+
+
+def foresee(account: ServerAccount, found: Discovered, public_url: str = "") -> Iterator[DiscoveryStep]:
+    """What of a sign-in can be told before anybody begins it: how the code is protected, and who toolcrib would be."""
+    server, config = found.server, account.config
+    try:
+        check_pkce(server, is_configured=bool(config.client_id))
+        yield DiscoveryStep("PKCE", server.issuer, "S256", is_good=True)
+    except IssuerRefused as error:
+        yield DiscoveryStep("PKCE", server.issuer, str(error.details["said"]), is_good=False)
+    by_document = server.client_id_metadata_document_supported and public_url.startswith("https://")
+    if config.client_id:
+        yield DiscoveryStep("client", server.issuer, f"the configured one, {config.client_id!r}", is_good=True)
+    elif by_document:
+        yield DiscoveryStep("client", server.issuer, f"by the document {public_url}{CLIENT_DOCUMENT}", is_good=True)
+    elif server.registration_endpoint:
+        yield DiscoveryStep("client", server.registration_endpoint, "it lets clients register", is_good=True)
+    else:
+        yield DiscoveryStep("client", server.issuer, f"it lets no client register by itself. {ASK}", is_good=False)
 
 
 def _without_configured(client: OAuthClient) -> OAuthClient:

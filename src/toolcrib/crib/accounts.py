@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import resolve_server
+from toolcrib.core.access import Caller, may_operate
 from toolcrib.core.errors import CallerError, ToolcribError, UnknownServer
 from toolcrib.core.kinds import SignInMode
+from toolcrib.core.offers import SecurityLevel
 from toolcrib.crib.servers import Servers
 from toolcrib.stores.paths import Environment
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 CALLBACK_PATH = "/oauth/callback"
 START_PATH = "/oauth/start"
+WATCH_S = 0.5
+"""How often it is looked whether somebody has signed in: the browser may have come back to another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +39,13 @@ class StrangerProbe:
 class ServerSignIns:
     """What doors ask to have somebody signed in at a server."""
 
-    def __init__(self, find: "Callable[[], Accounts]", servers: Servers, around: Environment) -> None:
-        self._find, self._servers, self._around = find, servers, around
+    servers: Servers
+    """Set as soon as there is a Crib; nothing is asked before."""
+
+    def __init__(self, find: "Callable[[], Accounts]", around: Environment) -> None:
+        self._find, self._around = find, around
+        self._answered = asyncio.Event()
+        """Set, and replaced, when somebody has signed in."""
         self.base_url = ""
         """Where browsers reach this process; empty: nowhere."""
         self.public_url = ""
@@ -63,9 +73,9 @@ class ServerSignIns:
 
     def config_of(self, server: str) -> ServerConfig:
         """A configured server, as it is reached."""
-        shelf = self._servers.shelves.get(server)
+        shelf = self.servers.shelves.get(server)
         if shelf is None:
-            raise UnknownServer(server, known=sorted(self._servers.shelves))
+            raise UnknownServer(server, known=sorted(self.servers.shelves))
         return resolve_server(shelf.config, self._around.variables)
 
     def account(self, server: str, caller: str) -> "ServerAccount":
@@ -76,6 +86,40 @@ class ServerSignIns:
             why = "it runs on this machine" if config.url is None else f"its mode is {_mode(found)}"
             raise CallerError(f"Nobody signs in to server {server!r}: {why}.")
         return found
+
+    def is_wanted_at(self, server: str) -> bool:
+        """Whether people may have to sign in at a server."""
+        shelf = self.servers.shelves.get(server)
+        if shelf is None or shelf.config.url is None:
+            return False
+        from toolcrib.credentials.accounts import PEOPLE, mode_of
+
+        return mode_of(shelf.config) in PEOPLE
+
+    def is_asked_for(self, server: str) -> bool:
+        """Whether a server is reached with an account, be it a person's or toolcrib's own."""
+        shelf = self.servers.shelves.get(server)
+        return shelf is not None and self._accounts.of(self.config_of(server)) is not None
+
+    async def last(self, server: str, caller: Caller) -> float | None:
+        """When the account was signed in to that a caller uses at a server, zero if it never was; ``None`` if the
+        caller may not do that: a shared account is for whoever looks after this toolcrib."""
+        account = self.account(server, caller.id)
+        if account.mode is SignInMode.SHARED and not may_operate(caller, SecurityLevel.ADMIN):
+            return None
+        from toolcrib.credentials.accounts import Account
+
+        found = await account.surroundings.vault.get(account.name, Account)
+        return 0.0 if found is None else found.signed_in_at
+
+    async def wait(self, server: str, caller: Caller, after: float) -> None:
+        """Return once the server can be used with an account that was signed in to after that moment, in whichever
+        process that was done."""
+        while ((await self.last(server, caller)) or 0.0) <= after:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_S):
+                    await self._answered.wait()
+        await self.servers.refresh(server)
 
     async def begin(
         self, server: str, caller: str, *, redirect_uri: str = "", browser: str = "", home: str = ""
@@ -126,11 +170,14 @@ class ServerSignIns:
         account = self._accounts.of(config, answered.flow.user)
         if account is None:
             raise CallerError(f"Nobody signs in to server {config.name!r} any more.")
-        return await answered.redeem(account)
+        found = await answered.redeem(account)
+        self._answered.set()
+        self._answered = asyncio.Event()
+        return found
 
     async def kept(self) -> "list[Account]":
         """Every account that somebody signed in to, at the servers that are configured."""
-        urls = {name: self.config_of(name).url for name in self._servers.shelves}
+        urls = {name: self.config_of(name).url for name in self.servers.shelves}
         return [account for account in await self._accounts.kept() if urls.get(account.server) == account.url]
 
     async def sign_out(self, server: str, caller: str) -> "tuple[Account, str]":
@@ -144,21 +191,45 @@ class ServerSignIns:
 
     async def probe(self, server: str, caller: str = "") -> StrangerProbe:
         """Ask a server as a stranger, and walk from its refusal to its authorization server."""
-        from toolcrib.credentials.discovery import ask_as_stranger
+        from toolcrib.credentials.discovery import DiscoveryStep, ask_as_stranger
 
-        account = self._accounts.of(self.config_of(server), caller)
+        config = self.config_of(server)
+        account = self._accounts.of(config, caller)
         if account is None:
             return StrangerProbe(0, (), "", "nobody signs in to it")
         status, challenge, problem = await ask_as_stranger(account.server.url or "", account.surroundings.network)
+        first = DiscoveryStep("asked without an account", config.url or "", problem or f"HTTP {status}", not problem)
         if problem:
-            return StrangerProbe(status, (), "", problem)
+            return StrangerProbe(status, (first,), "", problem)
         if status not in (401, 403):
-            return StrangerProbe(status, (), "", "it lets everybody in")
+            return StrangerProbe(status, (first,), "", "it lets everybody in")
         try:
             found = await account.discover(challenge)
         except ToolcribError as error:
-            return StrangerProbe(status, tuple(account.steps), "", error.message)
-        return StrangerProbe(status, tuple(found.steps), found.server.issuer)
+            return StrangerProbe(status, (first, *account.steps), "", error.message)
+        return StrangerProbe(status, (first, *found.steps), found.server.issuer)
+
+    async def walk(self, server: str) -> StrangerProbe:
+        """The same, with how it would go on, and how it stands with the account that is shared by all."""
+        from toolcrib.credentials.sign_in import foresee
+
+        probe, account = await self.probe(server), self._accounts.of(self.config_of(server))
+        if account is None or account.discovered is None or not probe.issuer:
+            return probe
+        steps = [*probe.steps, *foresee(account, account.discovered, self.public_url), await self._stands(account)]
+        return replace(probe, steps=tuple(steps))
+
+    async def _stands(self, account: "ServerAccount") -> "DiscoveryStep":
+        from toolcrib.credentials.accounts import PEOPLE, Account
+        from toolcrib.credentials.discovery import DiscoveryStep
+
+        found, url = account.account, account.server.url or ""
+        if account.mode in PEOPLE:
+            found = await account.surroundings.vault.get(account.name, Account)
+        if found is None:
+            return DiscoveryStep("account", url, "nobody is signed in", is_good=False)
+        is_good = bool(found.tokens.access_token) and not found.error
+        return DiscoveryStep("account", url, found.error or found.who or "signed in", is_good)
 
 
 def _mode(account: "ServerAccount | None") -> str:

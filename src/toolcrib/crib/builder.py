@@ -167,7 +167,7 @@ class CribBuilder:
         self._config, self._emit = loaded.config, emit
         self._maker = SourceMaker(loaded.config, around, emit, prefix=options.prefix)
         self._accounts: Accounts | None = None
-        self._sign_ins: ServerSignIns | None = None
+        self._sign_ins = ServerSignIns(self._find_accounts, self._around)
         self._maker.accounts = self._find_accounts
         self._maker.own_secrets |= secrets_of([("key", model_key(loaded.config.model, around))], {})
 
@@ -186,7 +186,7 @@ class CribBuilder:
             layer_stack(config, parts, self._options.layers, maker.isolation_of, redact, tracer),
         )
         crib.loaded, crib.around, crib.modules = self._loaded, self._around, modules
-        crib.sign_ins = self._sign_ins = ServerSignIns(self._find_accounts, crib.servers, self._around)
+        crib.sign_ins, self._sign_ins.servers = self._sign_ins, crib.servers
         for source in workspace:
             source.tooling = crib
         return await crib.open(config.servers.values())
@@ -224,6 +224,7 @@ class CribBuilder:
             fleet=fleet,
             attached=attached,
             close_last=self._close,
+            sign_ins=self._sign_ins,
             seal=maker.seal,
         )
 
@@ -269,9 +270,6 @@ class CribBuilder:
         agents = self._options.sub_agents or sub_agents_of(loaded.config.model, around)
         return [WorkspaceSource(config, place, self._backend, agents, self._emit)]
 
-    def _link_to(self, server: str) -> str:
-        return self._sign_ins.link_to(server) if self._sign_ins is not None else ""
-
     def _find_accounts(self) -> "Accounts":
         """The accounts at servers, made when the first server behind a URL is dialled."""
         if self._accounts is None:
@@ -280,7 +278,7 @@ class CribBuilder:
             store, env, hide = self._backend.credentials(), self._around.env, self._maker.hide_tokens
             self._accounts = open_accounts(store, env, self._emit, hide)
             self._accounts.around.env = self._around.variables
-            self._accounts.around.link_to = self._link_to
+            self._accounts.around.link_to = self._sign_ins.link_to
         return self._accounts
 
     async def _close(self) -> None:

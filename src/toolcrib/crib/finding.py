@@ -221,7 +221,7 @@ class Finder:
                 if record.status is DiscoveryStatus.FAILED and self._parts.prefix:
                     status = self._fresh.shelves[record.server].source.status()
                     kind = SignInNeeded if status.details.get("sign_in") else SourceUnavailable
-                    raise kind(record.error, details=status.details)
+                    raise kind(status.error or record.error, details=status.details)
         finally:
             for task in asking:
                 task.cancel()

@@ -22,6 +22,7 @@ from toolcrib.calls.layers.limit import limit, start
 from toolcrib.calls.layers.observe import Told, Watchers, at_source, observe
 from toolcrib.calls.layers.permit import IsolationOf, permit, shelter
 from toolcrib.calls.layers.result import result
+from toolcrib.calls.layers.sign_in import sign_in
 from toolcrib.calls.layers.skill import skill
 from toolcrib.calls.marks import Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
@@ -144,6 +145,7 @@ def layer_stack(
         shelter(config.isolation.minimum, isolation_of),
         _once(approve(parts.desk, ApprovalSeal(parts.seal, config.security.ask_timeout_s))),
         deadline(config.call_timeout_s, config.call_timeout_total_s),
+        *_signing_in(config, parts),
         _once(_limiting(config, parts)),
         _once(witness(parts.log)),
         *_keeping(config, parts),
@@ -227,6 +229,11 @@ def _limiting(config: Config, parts: Parts) -> Layer:
     if parts.coordination is None:
         return limit(config.limits, parts.breakers)
     return fleet_limit(config.limits, parts.breakers, parts.coordination)
+
+
+def _signing_in(config: Config, parts: Parts) -> list[Layer]:
+    """Above the limits: whoever is away to sign in keeps no place."""
+    return [] if parts.sign_ins is None else [sign_in(parts.sign_ins, config.security.ask_timeout_s)]
 
 
 def _keeping(config: Config, parts: Parts) -> list[Layer]:

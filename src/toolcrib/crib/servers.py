@@ -10,6 +10,7 @@ from toolcrib.calls.approvals import Approvals
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.keep import ResultKeeper
+from toolcrib.calls.layers.sign_in import SignInWatch
 from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.catalog.current import Current
@@ -79,6 +80,8 @@ class Parts:
     attached: Mapping[str, AttachedSource] = field(default_factory=dict)
     """The program's own sources, by name."""
     close_last: Callable[[], Any] | None = None
+    sign_ins: SignInWatch | None = None
+    """Who signs in at servers; without it nobody is asked to."""
     seal: Seal = field(default_factory=lambda: Seal(elapsed))
     """For what stateless clients carry from one request to the next."""
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
@@ -35,6 +36,9 @@ from toolcrib.stores.paths import Environment, for_network
 from toolcrib.transports.http.dial import parse_proxy, tls_context
 from toolcrib.transports.process.environment import child_environment
 
+if TYPE_CHECKING:
+    from toolcrib.credentials.discovery import DiscoveryStep
+
 NAME_MAX = 64
 TOOLS_MAX = 128
 SLOW_S = 5.0
@@ -49,6 +53,8 @@ class HealthCheck:
     subject: str
     message: str
     todo: str = ""
+    steps: "tuple[DiscoveryStep, ...]" = ()
+    """Where it is about a server that people sign in at: each question on the way there, and its answer."""
 
 
 def check_supply(supply: Supply | None) -> Iterator[HealthCheck]:
@@ -134,7 +140,20 @@ async def _ask_server(crib: Crib, name: str) -> list[HealthCheck]:
     loop = asyncio.get_running_loop()
     began = loop.time()
     record = (await crib.refresh(name))[name]
-    return list(check_server(shelf, record, loop.time() - began))
+    checks = list(check_server(shelf, record, loop.time() - began))
+    return [*checks, *await _check_sign_in(crib, name)]
+
+
+async def _check_sign_in(crib: Crib, name: str) -> list[HealthCheck]:
+    """The whole way from a server's refusal to who lets people in, if it refuses strangers."""
+    sign_ins = crib.sign_ins
+    if sign_ins is None or not sign_ins.is_asked_for(name):
+        return []
+    probe = await sign_ins.walk(name)
+    if probe.status not in (401, 403):
+        return []
+    words = f"{probe.issuer} lets people in" if probe.issuer else f"nobody can sign in there: {probe.problem}"
+    return [HealthCheck("ok" if probe.issuer else "fail", f"server {name}", words, steps=probe.steps)]
 
 
 def check_command(server: ServerConfig) -> HealthCheck | None:

@@ -110,9 +110,8 @@ async def run_accounts(options: Options, console: Console) -> None:
 def _until(account: AccountView) -> str:
     if not account.is_signed_in:
         return "ended"
-    if account.is_renewed:
-        return "renewed"
-    return account.expires_at or "refused"
+    until = account.expires_at or "it is refused"
+    return f"{until}, then renewed" if account.is_renewed else until
 
 
 def _as_whom(account: AccountView) -> str:

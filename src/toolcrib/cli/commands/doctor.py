@@ -82,6 +82,9 @@ def _print(checks: Sequence[HealthCheck], console: Console) -> None:
     for check in checks:
         level = console.paint(f"{check.level:<4}", *STYLES[check.level])
         console.print(f"{level}  {check.subject:<{width}}  {printable(check.message)}")
+        for step in check.steps:
+            mark = console.paint("✓", "green") if step.is_good else console.paint("✗", "red")
+            console.print(f"      {'':<{width}}  {mark} {printable(f'{step.what}: {step.url}: {step.outcome}')}")
         if check.todo:
             console.print(f"      {'':<{width}}  → {printable(check.todo)}")
     failures, warnings = (sum(check.level == level for check in checks) for level in ("fail", "warn"))

@@ -21,6 +21,7 @@ from toolcrib.config.model import is_bare
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
+from toolcrib.core.kinds import ServerState
 from toolcrib.crib.crib import Crib
 from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
@@ -178,6 +179,10 @@ def connection_lines(serving: Serving, console: Console) -> Iterator[str]:
     yield f"Serving MCP at {console.paint(serving.url, 'bold', 'cyan')}  (Ctrl-C stops)"
     for name in serving.project.windows.names:
         yield f"  profile {name}: {serving.url}/{name}"
+    for view in server_views(serving.crib):
+        if view.state is ServerState.SIGN_IN and serving.crib.sign_ins is not None:
+            link = serving.crib.sign_ins.link_to(view.name)
+            yield f"Sign in at {view.name}: {console.paint(link, 'cyan')}  (or: toolcrib login {view.name})"
     yield f"Open the page: {console.paint(serving.sign_in, 'cyan')}  (this link works once)"
     yield ""
     yield "Connect a client:"

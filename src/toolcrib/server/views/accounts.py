@@ -1,5 +1,6 @@
 """Who is signed in at which server, and which clients are let in here: everything but the tokens."""
 
+import time
 from datetime import UTC, datetime
 
 from toolcrib.config.lock import timestamp
@@ -24,7 +25,7 @@ class AccountView(View):
     is_renewed: bool
     scopes: list[str]
     error: str | None
-    """Why it cannot be used any more, in the authorization server's own words."""
+    """What went wrong last, in the authorization server's own words; none once it goes well again."""
 
 
 class AccountList(View):
@@ -43,15 +44,17 @@ class SignOutcome(View):
 
 def account_view(account: Account) -> AccountView:
     """An account as plain data."""
-    tokens = account.tokens
+    now = time.time()
+    tokens, ends_at = account.tokens, account.ends_at
+    lives = bool(tokens.refresh_token) or ends_at is None or ends_at > now
     return AccountView(
         server=account.server,
         user=account.user,
         issuer=account.provider.issuer,
         who=account.who or None,
-        is_signed_in=bool(tokens.access_token),
+        is_signed_in=bool(tokens.access_token) and lives,
         signed_in_at=_moment(account.signed_in_at),
-        expires_at=None if account.ends_at is None else _moment(account.ends_at),
+        expires_at=None if ends_at is None else _moment(ends_at),
         is_renewed=bool(tokens.refresh_token),
         scopes=list(tokens.scopes),
         error=account.error or None,

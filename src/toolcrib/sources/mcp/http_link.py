@@ -14,16 +14,17 @@ from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailabl
 from toolcrib.core.network import Network
 from toolcrib.core.requests import BackChannel
 from toolcrib.core.tasks import TaskScope
-from toolcrib.credentials.accounts import STEP_UPS_MAX, ServerAccount
+from toolcrib.credentials.accounts import ServerAccount
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.answer_stream import AnswerStream, StreamCut
 from toolcrib.sources.mcp.attribution import Attribution
 from toolcrib.sources.mcp.http_status import (
     NOTICE_TIMEOUT_S,
-    challenge_in,
+    REFUSALS,
     check_status,
     discard,
     is_stream,
+    send_again,
     standing_headers,
 )
 from toolcrib.sources.mcp.link import (
@@ -186,10 +187,13 @@ class HttpLink:
         question.sent = True
         try:
             with stream.cut_when_answered():
-                choose = self._chooser(question, stream)
-                if self._account is None:
-                    return await self._pool.exchange(self._head_of(question), body, choose)
-                return await self._send_signed(self._account, lambda: self._head_of(question), body, choose)
+                choose, account = self._chooser(question, stream), self._account
+                if account is not None and account.usable() is not self._bearer:
+                    self._show_bearer(await account.ready())
+                response = await self._pool.exchange(self._head_of(question), body, choose)
+                if account is None or response.status not in REFUSALS:
+                    return response
+                return await self._send_again(account, response, lambda: self._head_of(question), body, choose)
         except StreamCut:
             return None
         except HttpFailure as failure:
@@ -200,29 +204,27 @@ class HttpLink:
 
     async def _send(self, head: Callable[[], bytes], body: bytes, choose: Choose | None = None) -> Response:
         """Send a request; with an account, whatever it takes to have it accepted."""
-        if self._account is None:
-            return await self._pool.exchange(head(), body, choose)
-        return await self._send_signed(self._account, head, body, choose)
+        account = self._account
+        if account is not None and account.usable() is not self._bearer:
+            self._show_bearer(await account.ready())
+        response = await self._pool.exchange(head(), body, choose)
+        if account is None or response.status not in REFUSALS:
+            return response
+        return await self._send_again(account, response, head, body, choose)
 
-    async def _send_signed(
-        self, account: ServerAccount, head: Callable[[], bytes], body: bytes, choose: Choose | None
+    async def _send_again(
+        self,
+        account: ServerAccount,
+        refused: Response,
+        head: Callable[[], bytes],
+        body: bytes,
+        choose: Choose | None,
     ) -> Response:
-        """The same with an account. What a server refuses it has not carried out, so it may be sent again: once with a
-        new token, and a few times with more scopes."""
-        attempt = 0
-        while True:
-            bearer = account.usable()
-            if bearer is not self._bearer:
-                self._show_bearer(bearer or await account.ready())
-            used = self._bearer
-            response = await self._pool.exchange(head(), body, choose)
-            challenge = challenge_in(response)
-            if challenge is None:
-                return response
-            if attempt == STEP_UPS_MAX or (attempt and not challenge.wants_more_scopes):
-                raise account.needed("it refuses the token that it was given", challenge)
-            attempt += 1
-            self._show_bearer(await account.after_refusal(used, challenge))
+        async def send(bearer: bytes | None) -> Response:
+            self._show_bearer(bearer)
+            return await self._pool.exchange(head(), body, choose)
+
+        return await send_again(account, refused, self._bearer, send)
 
     def _show_bearer(self, bearer: bytes | None) -> None:
         if bearer != self._bearer:

@@ -1,13 +1,14 @@
 """What every link over HTTP sends along and looks at: headers, kinds of answers, and statuses in words that help."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import RemoteError, SourceError, SourceUnavailable, ToolFailed
-from toolcrib.core.kinds import FailureKind
+from toolcrib.core.kinds import FailureKind, SignInMode
+from toolcrib.credentials.accounts import STEP_UPS_MAX, ServerAccount, mode_of
 from toolcrib.credentials.oauth import Challenge, read_challenge
 from toolcrib.schema.text import printable
 from toolcrib.transports.http.client import Response
@@ -41,6 +42,23 @@ def challenge_in(response: Response) -> Challenge | None:
     challenge = read_challenge(said) or Challenge()
     is_meant = response.status == 401 or challenge.wants_more_scopes
     return challenge if is_meant else None
+
+
+async def send_again(
+    account: ServerAccount, refused: Response, used: bytes | None, send: Callable[[bytes | None], Awaitable[Response]]
+) -> Response:
+    """The answer to a request that was refused with ``used``, sent again with what the account has now: what a server
+    refuses it has not carried out. Once with a new token, and a few times with more scopes, or with another token if
+    the one before may have ended on its way."""
+    tries = 0
+    while (challenge := challenge_in(refused)) is not None:
+        is_worth_it = not tries or challenge.wants_more_scopes or account.may_have_ended(used)
+        if tries == STEP_UPS_MAX or not is_worth_it:
+            raise account.needed("it refuses the token that it was given", challenge)
+        tries += 1
+        used = await account.after_refusal(used, challenge)
+        refused = await send(used)
+    return refused
 
 
 def is_stream(response: Response) -> bool:
@@ -93,6 +111,8 @@ def _words(message: Outbound | None) -> str:
 
 def _not_authorized(server: ServerConfig, status: int, words: str) -> SourceUnavailable:
     how = "set the Authorization header under headers" if not server.headers else "check the headers it is given"
+    if status == 403 and mode_of(server) is not SignInMode.HEADER:
+        how = "ask whoever runs it, or use another account (`toolcrib accounts` shows which it is)"
     said = f"it says {words!r}" if words else "it wants a credential" if status == 401 else "it does not allow this"
     kind = FailureKind.SIGN_IN if status == 401 and not server.headers else FailureKind.CREDENTIAL
     return SourceUnavailable(

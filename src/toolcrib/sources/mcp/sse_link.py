@@ -13,10 +13,10 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.credentials.accounts import ServerAccount
 from toolcrib.sources.mcp.http_status import (
     NOTICE_TIMEOUT_S,
-    challenge_in,
     check_status,
     discard,
     is_stream,
+    send_again,
     standing_headers,
 )
 from toolcrib.sources.mcp.link import UNREACHABLE, ExitTrace, LinkEvents, ServerRequest
@@ -153,22 +153,17 @@ class SseLink(StreamLink):
         return self._pool.encode_head(method, target, lines)
 
     async def _exchange(self, method: str, target: bytes, body: bytes, choose: Choose) -> Response:
-        """Send a request; with an account, once more with a new token if the first is refused."""
+        """Send a request; with an account, whatever it takes to have it accepted."""
+
+        async def send(bearer: bytes | None) -> Response:
+            self._bearer = bearer
+            return await self._pool.exchange(self._head(method, target), body, choose)
+
         account = self._account
         if account is None:
-            return await self._pool.exchange(self._head(method, target), body, choose)
-        self._bearer = account.usable() or await account.ready()
-        used = self._bearer
-        response = await self._pool.exchange(self._head(method, target), body, choose)
-        challenge = challenge_in(response)
-        if challenge is None:
-            return response
-        self._bearer = await account.after_refusal(used, challenge)
-        response = await self._pool.exchange(self._head(method, target), body, choose)
-        challenge = challenge_in(response)
-        if challenge is not None:
-            raise account.needed("it refuses the token that it was given", challenge)
-        return response
+            return await send(None)
+        used = account.usable() or await account.ready()
+        return await send_again(account, await send(used), used, send)
 
     async def ask(self, question: ServerRequest) -> Raw:
         """Send the question and wait for its answer on the stream; a POST that is not answered itself is then left."""
