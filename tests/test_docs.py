@@ -14,6 +14,7 @@ from tests.adapters.examples import BLOCK, PAGES, ROOT, blocks, framework_of, su
 from tests.doubles.llm import LlmDouble
 from tests.fleet import launcher
 
+from toolcrib.cli.failures import exit_code
 from toolcrib.cli.main import GROUPS
 from toolcrib.cli.main import run as run_command
 from toolcrib.config.importers import parse_mcp_servers
@@ -102,6 +103,15 @@ def test_json_examples_are_valid_configuration(text: str):
     layer = parse_mcp_servers(text, "example.json")
 
     assert layer.servers or "is toolcrib itself" in layer.problems[0]
+
+
+def test_the_exit_code_of_every_error_code_is_documented():
+    """As the table of exit codes says, so a command ends; the last line that names a code is the usual one."""
+    table = re.findall(r"^\| (\d) \| .*? \| (.*) \|$", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+    written = {code: int(number) for number, codes in table for code in re.findall(r"`(TOOL_\w+)`", codes)}
+
+    assert written == {code: exit_code(code, {}) for code in TOOL_CODES}
+    assert exit_code("TOOL_UNAVAILABLE", {"http_status": 401}) == 3
 
 
 def test_every_error_code_is_documented():

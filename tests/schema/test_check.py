@@ -172,8 +172,13 @@ def test_a_value_nested_without_end_gets_an_answer():
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "bogus"}, "not a valid schema"),
-        ({"required": "a"}, "not a valid schema"),
+        (
+            {"type": "objekt"},
+            'not a valid schema: type is "objekt", which is no type: those are array, boolean, integer, null, number,'
+            " object, string, or a list of them; did you mean 'object'?",
+        ),
+        ({"properties": {"a": {"type": 5}}}, "not a valid schema: properties.a.type is 5, which is no type: those are"),
+        ({"required": "a"}, 'not a valid schema: required must be array, not "a"'),
         ({"pattern": "("}, "not a valid schema"),
         ({"pattern": "a{1000}{1000}"}, "not a valid schema"),
         ({"$ref": "#"}, "cannot be checked safely"),

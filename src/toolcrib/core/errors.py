@@ -108,6 +108,9 @@ def _ask(similar: Sequence[str]) -> str:
     return f"Did you mean {', '.join(map(repr, similar))}?" if similar else ""
 
 
+_ENDS = (".", "!", "?", "…", ":", ";", ",", "\n")
+
+
 class ToolcribError(Exception):
     """The root: what happened, and what to do about it."""
 
@@ -120,7 +123,10 @@ class ToolcribError(Exception):
         self.details = dict(details or {})
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        stop = "" if self.message.endswith(_ENDS) else "."
+        return f"{self.message}{stop} {self.hint}"
 
     @property
     def retryable(self) -> bool:
@@ -217,7 +223,8 @@ class DefinitionError(ToolcribError):
     code = "TOOL_INVALID_INPUT"
 
     def __init__(self, tool: str, part: str, reason: str, *, hint: str = "") -> None:
-        super().__init__(f"Tool {tool!r}: {part}: {reason}", hint=hint, details={"tool": tool, "part": part})
+        stop = "" if reason.endswith(_ENDS) else "."
+        super().__init__(f"Tool {tool!r}: {part}: {reason}{stop}", hint=hint, details={"tool": tool, "part": part})
         self.tool, self.part, self.reason = tool, part, reason
 
 

@@ -5,18 +5,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core import links
-from toolcrib.core.access import Caller
+from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import ConfigError, NotImplementedHere, ToolcribError
 from toolcrib.core.kinds import LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
-from toolcrib.core.offers import RequestKind, Tool
-from toolcrib.core.requests import Request, Result
+from toolcrib.core.offers import Offer, OfferKind, RequestKind, Tool
+from toolcrib.core.requests import BackChannel, Request, Result
 from toolcrib.core.source import MAIN_LANE, HandedLinks, Lane, Listing, Source, SourceStatus
 from toolcrib.sources.native.functions import to_result
 from toolcrib.sources.native.source import to_failure
@@ -183,3 +183,81 @@ def attach_sources(
         attached[source.name] = source
         source.handed = handed or source.handed
     return attached
+
+
+OTHER_KINDS = tuple(kind for kind in OfferKind if kind is not OfferKind.TOOL)
+
+
+class InnerCrib(Protocol):
+    """What a Crib is to another one that it is a source of."""
+
+    async def tools(self) -> list[Any]:
+        """What it offers to be called."""
+
+    async def offers(self, kind: OfferKind) -> list[Offer]:
+        """What else it offers."""
+
+    def request(  # noqa: PLR0913, PLR0917 - as it is there
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        caller: Caller,
+        channel: BackChannel,
+        timeout_s: float | None,
+        meta: Mapping[str, Any],
+        more: Mapping[str, Any],
+        kind: RequestKind,
+    ) -> Request:
+        """A request for ``run``."""
+
+    async def run(self, call: Request) -> Result:
+        """Carry it out."""
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have ``listener`` called when it offers something else."""
+
+    def end_session(self, session: str) -> None:
+        """A client's session is over."""
+
+
+class CribSource:
+    """A Crib inside another one: its own rules, layers and audit log hold as well. Whoever opened it closes it."""
+
+    def __init__(self, name: str, crib: InnerCrib) -> None:
+        self.name, self._crib = name, crib
+        self._forget: list[Callable[[], None]] = []
+
+    async def list_offers(self) -> Listing:
+        """What the other Crib may use: all of its tools that are neither denied nor in quarantine."""
+        tools = tuple(await self._crib.tools())
+        others = [offer for kind in OTHER_KINDS for offer in await self._crib.offers(kind)]
+        return Listing(tools, others=tuple(others))
+
+    async def answer(self, call: Request) -> Result:
+        """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
+        caller, outer = replace(call.caller, grants=EVERYTHING), call.context
+        inner = self._crib.request(
+            call.target, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
+        )
+        inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
+        inner.context.trace_id = outer.trace_id
+        try:
+            result = await self._crib.run(inner)
+        finally:
+            outer.sent = inner.context.sent
+        if result.task is not None:
+            result.task = msgspec.structs.replace(result.task, tool=call.name)
+        return result
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when the catalogue changed."""
+        self._forget.append(self._crib.on_change(listener))
+
+    def end_session(self, session: str) -> None:
+        """A client's session is over, for the other Crib, too."""
+        self._crib.end_session(session)
+
+    async def close(self) -> None:
+        """Tell the other Crib no more."""
+        while self._forget:
+            self._forget.pop()()

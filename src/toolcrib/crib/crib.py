@@ -22,7 +22,7 @@ from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core import events
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
+from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.errors import CallerError, InternalError, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.names import name_of_alias, name_of_uri
@@ -37,9 +37,9 @@ from toolcrib.core.requests import (
     Result,
     told_of,
 )
-from toolcrib.core.source import Listing
 from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.accounts import ServerSignIns
+from toolcrib.crib.attached import CribSource
 from toolcrib.crib.finding import Finder, check_request
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
@@ -50,7 +50,6 @@ from toolcrib.stores.paths import Environment
 
 NOTHING: Mapping[str, Any] = {}
 CONCRETE_MAX = 256
-OTHER_KINDS = tuple(kind for kind in OfferKind if kind is not OfferKind.TOOL)
 
 
 class Crib:
@@ -222,7 +221,7 @@ class Crib:
         """Remove a native tool with all its versions, or one of them by ``name@version``; whether there was one."""
         return self._parts.native.unregister(name)
 
-    def as_source(self, name: str) -> "CribSource":
+    def as_source(self, name: str) -> CribSource:
         """This Crib as a source of another one, where its tools are called ``name__tool``."""
         return CribSource(name, self)
 
@@ -484,46 +483,3 @@ class Crib:
             if self._parts.close_last is not None:
                 await self._parts.close_last()
             await self.audit.close()
-
-
-class CribSource:
-    """A Crib inside another one: its own rules, layers and audit log hold as well. Whoever opened it closes it."""
-
-    def __init__(self, name: str, crib: Crib) -> None:
-        self.name, self._crib = name, crib
-        self._forget: list[Callable[[], None]] = []
-
-    async def list_offers(self) -> Listing:
-        """What the other Crib may use: all of its tools that are neither denied nor in quarantine."""
-        tools = tuple(await self._crib.tools())
-        others = [offer for kind in OTHER_KINDS for offer in await self._crib.offers(kind)]
-        return Listing(tools, others=tuple(others))
-
-    async def answer(self, call: Request) -> Result:
-        """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
-        caller, outer = replace(call.caller, grants=EVERYTHING), call.context
-        inner = self._crib.request(
-            call.target, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
-        )
-        inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
-        inner.context.trace_id = outer.trace_id
-        try:
-            result = await self._crib.run(inner)
-        finally:
-            outer.sent = inner.context.sent
-        if result.task is not None:
-            result.task = msgspec.structs.replace(result.task, tool=call.name)
-        return result
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called when the catalogue changed."""
-        self._forget.append(self._crib.on_change(listener))
-
-    def end_session(self, session: str) -> None:
-        """A client's session is over, for the other Crib, too."""
-        self._crib.end_session(session)
-
-    async def close(self) -> None:
-        """Tell the other Crib no more."""
-        while self._forget:
-            self._forget.pop()()

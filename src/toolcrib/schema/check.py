@@ -22,7 +22,7 @@ from toolcrib.core.names import URI_MAX
 from toolcrib.schema.cost import LIGHT, Weight, drop_unsafe_patterns, inspect, nesting
 from toolcrib.schema.document import Node, UnsafeSchema
 from toolcrib.schema.prices import STEPS_PER_MS
-from toolcrib.schema.problems import SchemaProblem, describe, find_problems
+from toolcrib.schema.problems import SchemaProblem, describe, find_problems, schema_fault
 
 __all__ = ["SchemaCheck", "SchemaProblem", "compile_check", "describe"]
 
@@ -146,10 +146,7 @@ def compile_check(
     except UnsafeSchema as unsafe:
         return SchemaCheck(schema, unchecked_reason=f"the schema cannot be checked safely: {unsafe}")
     except jsonschema_rs.ValidationError as invalid:
-        where = "/".join(map(str, invalid.instance_path))
-        return SchemaCheck(
-            schema, unchecked_reason=f"not a valid schema: {invalid.message[:200]} (at {where or 'the top'})"
-        )
+        return SchemaCheck(schema, unchecked_reason=f"not a valid schema: {schema_fault(invalid)[:300]}")
     except _NOT_JSON as error:
         return SchemaCheck(schema, unchecked_reason=f"not a valid schema: {str(error)[:200]}")
 

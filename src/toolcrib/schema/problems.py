@@ -67,6 +67,20 @@ def describe(problems: Sequence[SchemaProblem], schema: Mapping[str, Any] | bool
     return "\n".join(lines)
 
 
+JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def schema_fault(error: ValidationError) -> str:
+    """What is wrong with a schema itself: where, what stands there, and what would be right."""
+    path = tuple(error.instance_path)
+    where, given = _field(path) or "the schema", show(error.instance)
+    if path[-1:] == ("type",):
+        similar = _similar(error.instance, JSON_TYPES) if isinstance(error.instance, str) else ""
+        hint = f"; did you mean {similar!r}?" if similar else ""
+        return f"{where} is {given}, which is no type: those are {', '.join(JSON_TYPES)}, or a list of them{hint}"
+    return f"{where} must be {expectation(error.kind)}, not {given}"
+
+
 def find_problems(errors: Iterable[ValidationError], value: Any, schema: Any) -> list[SchemaProblem]:
     """The validator's errors as problems, in a fixed order; at most ``MOST_PROBLEMS``."""
     explain = _Explanation(value, schema)

@@ -1,12 +1,16 @@
 """Autopsy: why a server is not there, in one message a person can act on."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import toolcrib
 from toolcrib.sources.mcp.autopsy import KNOWN_CAUSES, Trouble, describe_exit, explain
 from toolcrib.sources.mcp.link import ExitTrace
 from toolcrib.sources.mcp.redactor import Redactor
+from toolcrib.stores.paths import Environment
 
 
 def explained(*stderr: str, **fields: object):
@@ -129,3 +133,39 @@ def test_lines_that_were_no_messages_are_shown():
     error = explain("files", Trouble("starting", "ended", remains), attempts=1, redactor=Redactor({"hunter22"}))
 
     assert error.details["stdout"] == ["FATAL: key *** is wrong", "x" * 200]
+
+
+DYING = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "dying"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": hello}), flush=True)
+    elif message.get("method") == "tools/list":
+        sys.exit("KeyError: DATABASE_URL is not set")
+    elif "id" in message:
+        refusal = {"code": -32601, "message": "Method not found"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": refusal}), flush=True)
+"""
+
+
+async def test_a_server_that_dies_while_it_lists_its_tools_is_named_with_its_last_words(tmp_path):
+    """To whoever discovers, calls, or asks why; with what to try."""
+    program = tmp_path / "dying.py"
+    program.write_text(DYING)
+    config = {"mcpServers": {"shop": {"command": sys.executable, "args": [str(program)]}}}
+    async with toolcrib.open_crib(config, surroundings=Environment(tmp_path, {"HOME": str(tmp_path)})) as crib:
+        found, called = await crib.discover("shop"), await crib.call("shop__buy")
+        why = " ".join(crib.explain("shop__buy").reasons)
+
+    said = (
+        "Server 'shop' is not available: its process exited with code 1 while listing its tools."
+        " It wrote: 'KeyError: DATABASE_URL is not set'."
+    )
+    assert found.error.message == f"{said} Try: toolcrib servers logs shop. Everything else goes on without it."
+    assert (called.error.code, called.error.message.startswith("Server 'shop' is not available")) == (
+        "TOOL_UNAVAILABLE",
+        True,
+    )
+    assert all("It wrote: 'KeyError: DATABASE_URL is not set'" in text for text in (called.error.message, why))

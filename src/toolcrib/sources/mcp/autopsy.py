@@ -138,7 +138,7 @@ class AttemptFailed(Exception):
         if isinstance(error, ConfigError):
             facts["failure"] = FailureKind.CONFIGURATION
         sign_in = error if isinstance(error, SignInNeeded) else None
-        self.trouble = Trouble(phase, _reason(error, remains, patience.allowed_s), remains, hint, facts, sign_in)
+        self.trouble = Trouble(phase, reason_of(error, remains, patience.allowed_s), remains, hint, facts, sign_in)
         is_late = isinstance(error, TimeoutError) and patience.is_whole
         self.is_final = is_late or details.get("final") is True or kind_of(self.trouble).is_lasting
         said = error.data if isinstance(error, RemoteError) and isinstance(error.data, Mapping) else {}
@@ -157,7 +157,8 @@ def _is_refusal(status: object) -> bool:
     return isinstance(status, int) and 400 <= status < 500
 
 
-def _reason(error: Exception, remains: ExitTrace, timeout_s: float) -> str:
+def reason_of(error: Exception, remains: ExitTrace, timeout_s: float) -> str:
+    """Why something failed, in a few words that a sentence goes on from."""
     if isinstance(error, TimeoutError):
         return f"it did not answer within {timeout_s:g} s"
     if isinstance(error, ConnectionLost) and remains.exit_code is not None:

@@ -188,7 +188,10 @@ class McpSource:
             question = ServerRequest(link.new_id(), method, params, version=version)
             return await self._put(self.supervisor, link, question, None, 1)
 
-        listing = await OfferLister(self.name, ask, self._accept).ask(self.supervisor.agreed)
+        try:
+            listing = await OfferLister(self.name, ask, self._accept).ask(self.supervisor.agreed)
+        except ConnectionLost as lost:
+            raise self.supervisor.explain_loss(link, lost, "listing its tools") from None
         self._tasks.adopt(listing)
         problems = tuple(map(self.supervisor.hide_secrets, listing.problems))
         return replace(listing, problems=problems, asks=self._all_lanes is not None and self._all_lanes.asks)

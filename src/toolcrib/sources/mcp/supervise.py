@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from toolcrib.config.model import RELAYABLE
 from toolcrib.core import events
-from toolcrib.core.errors import InternalError, SignInNeeded, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import ConnectionLost, InternalError, SignInNeeded, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import LinkState
 from toolcrib.core.limits import retry_after_s, try_again
@@ -289,6 +289,12 @@ class Supervisor:
         if len(configured) > 1 and self.comeback.is_known_good(self._loop.time()):
             return RESTART_DELAYS_S
         return configured
+
+    def explain_loss(self, link: Link, lost: ConnectionLost, phase: str) -> SourceUnavailable:
+        """Why a link ended in the middle of something, with the server's last words and what to try."""
+        remains = link.remains()
+        facts = {key: lost.details[key] for key in autopsy.FACTS if key in lost.details}
+        return self._explain(Trouble(phase, autopsy.reason_of(lost, remains, 0), remains, lost.hint, facts))
 
     def _explain(self, trouble: Trouble, attempts: int = 1) -> SourceUnavailable:
         return autopsy.explain(self.server, trouble, attempts=attempts, redactor=self._settings.redactor)
