@@ -1,14 +1,13 @@
 """A person signs in at a server: in a real browser from the page, and from a terminal without one."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 from tests.cli.program import Program
-from tests.fleet.oauth import OAuthProvider, oauth_provider, sign_in
+from tests.fleet.oauth import OAuthProvider, oauth_provider
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -63,22 +62,8 @@ def first_link(program: Program) -> str:
 
 async def test_a_person_without_a_browser_pastes_the_address_it_ended_at(program: Program):
     """As over SSH: the browser is elsewhere and cannot reach the address it is sent back to."""
-    process = program.start(
-        "login", "tracker", "--no-browser", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    said = b""
-    while b"paste" not in said:
-        said += process.stdout.readline()
-    url = re.search(rb"http://\S+/auth\?\S+", said)
-    assert url, said
-    process.stdin.write(sign_in(url.group().decode()).encode() + b"\n")
-    process.stdin.close()
-    rest = process.stdout.read().decode()
-    process.stdout.close()
+    rest = program.log_in()
 
-    assert process.wait(150) == 0, rest
     assert "Signed in at 'tracker'" in rest
     assert "3 tools" in rest
     assert whoami(program).startswith("ada")

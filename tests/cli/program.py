@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fleet import launcher
+from tests.fleet.oauth import sign_in
 from tests.fleet.running import until
 
 TINY = Path(__file__).with_name("tiny_server.py")
@@ -114,6 +115,25 @@ class Program:
 
     def start(self, *words: str, **streams: Any) -> "subprocess.Popen[bytes]":
         return launcher.popen([*TOOLCRIB, *words], cwd=self.project, env=self.variables(), **streams)
+
+    def log_in(self, server: str = "tracker", name: str = "ada") -> str:
+        """Sign in at a server as somebody does whose browser is elsewhere; what the command said."""
+        pipe = subprocess.PIPE
+        process = self.start("login", server, "--no-browser", stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process.stdout, process.stdin:
+            said = b""
+            while b"paste" not in said:
+                said += (line := process.stdout.readline())
+                assert line, said
+            url = re.search(rb"http://\S+/auth\?\S+", said)
+            assert url, said
+            process.stdin.write(sign_in(url.group().decode(), name).encode() + b"\n")
+            process.stdin.close()
+            told = (said + process.stdout.read()).decode()
+        assert process.wait(150) == 0, told
+        return told
 
     @contextlib.contextmanager
     def serving(self, *words: str) -> Iterator[Serving]:

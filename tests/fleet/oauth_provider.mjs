@@ -8,7 +8,7 @@ const { default: Provider } = await import(process.argv[2]);
 const jose = await import(createRequire(process.argv[2]).resolve("jose"));
 const wishes = { port: 0, accessS: 3600, scopes: "mcp:read", register: true, ...JSON.parse(process.argv[3] ?? "{}") };
 const seen = { tokens: 0, refreshes: 0, refreshing: 0, reuse: 0, unrefreshed: 0, revoked: 0, calls: 0, refused: 0 };
-Object.assign(seen, { registered: 0, exchanged: [], asked: {}, unsigned: [] });
+Object.assign(seen, { registered: 0, exchanged: [], asked: {}, unsigned: [], given: [] });
 const server = http.createServer();
 await new Promise((done) => server.listen(wishes.port, "127.0.0.1", done));
 const issuer = `http://127.0.0.1:${server.address().port}`;
@@ -57,6 +57,7 @@ const provider = new Provider(issuer, {
 });
 provider.on("grant.success", (ctx) => {
   seen.tokens += 1;
+  for (const kind of ["access_token", "refresh_token", "id_token"]) if (ctx.body[kind]) seen.given.push(ctx.body[kind]);
   if (ctx.oidc.params.grant_type === "refresh_token") seen.refreshes += 1;
 });
 provider.on("grant.error", (ctx, error) => {
@@ -145,6 +146,7 @@ const read = async (req) => {
 
 const refuse = (res, status, more) => {
   seen.refused += 1;
+  if (wishes.refusal) return res.writeHead(status, { "content-type": wishes.refusal.type }).end(wishes.refusal.body);
   const metadata = `${issuer}/.well-known/oauth-protected-resource/mcp`;
   const body = { jsonrpc: "2.0", id: null, error: { code: -32001, message: "not signed in" } };
   json(res, status, body, { "www-authenticate": `Bearer resource_metadata="${metadata}"${more}` });
@@ -190,6 +192,7 @@ async function mcp(req, res) {
   const token = bearer ? await known : undefined;
   const body = req.method === "POST" ? JSON.parse(await read(req)) : { method: req.method };
   seen.asked[body.method] = (seen.asked[body.method] ?? 0) + 1;
+  if (wishes.forbids && token) return refuse(res, 403, "");
   if (!token || token.isExpired) {
     seen.unsigned.push(body.method);
     return refuse(res, 401, bearer ? `, error="invalid_token"` : `, scope="${wishes.scopes}"`);
@@ -228,10 +231,13 @@ server.on("request", async (req, res) => {
   if (path === "/mcp") return mcp(req, res);
   if (path === "/seen") return json(res, 200, seen);
   if (path === "/wish") return json(res, 200, Object.assign(wishes, JSON.parse(await read(req))));
+  if (wishes.issuer && path === "/.well-known/oauth-authorization-server")
+    return json(res, 200, { issuer: wishes.issuer, token_endpoint: `${issuer}/token` });
   if (path === "/.well-known/oauth-protected-resource/mcp")
     return json(res, 200, { resource, authorization_servers: [issuer], scopes_supported: ["mcp:read"] });
   if (path === "/mint") return json(res, 200, { token: await sign(JSON.parse(await read(req)), "JWT") });
   if (wishes.tokenStatus && path === "/token") return json(res, wishes.tokenStatus, wishes.tokenAnswer ?? {});
+  if (wishes.revokeStatus && path === "/token/revocation") return json(res, wishes.revokeStatus, wishes.tokenAnswer ?? {});
   if (wishes.tokenDelayS && path === "/token") {
     seen.refreshing += 1;
     await new Promise((done) => setTimeout(done, wishes.tokenDelayS * 1000));

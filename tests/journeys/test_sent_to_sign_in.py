@@ -4,7 +4,6 @@ import html
 import http.client
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,27 +30,9 @@ def program(tmp_path: Path, provider: OAuthProvider) -> Program:
     made = Program(tmp_path)
     made.project.mkdir()
     made.write(f'[servers.tracker]\nurl = "{provider.url}"', "[expose]\nmode = 'all'")
-    log_in(made)
+    made.log_in()
     assert made.run("logout", "tracker").returncode == 0
     return made
-
-
-def log_in(program: Program) -> None:
-    """In a terminal without a browser."""
-    pipe = subprocess.PIPE
-    process = program.start("login", "tracker", "--no-browser", stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    said = b""
-    while b"paste" not in said:
-        said += process.stdout.readline()
-    url = re.search(rb"http://\S+/auth\?\S+", said)
-    assert url, said
-    process.stdin.write(sign_in(url.group().decode()).encode() + b"\n")
-    process.stdin.close()
-    rest = process.stdout.read()
-    process.stdout.close()
-    assert process.wait(150) == 0, rest
 
 
 class Visitor:
@@ -224,7 +205,7 @@ def test_it_does_not_matter_where_somebody_signs_in_at_last(program: Program):
         messages = session.call()
         question = next(messages)
         session.send({"id": question["id"], "result": {"action": "accept"}})
-        log_in(program)
+        program.log_in()
         answer = list(messages)[-1]
 
     assert answer["result"]["content"][0]["text"].startswith("ada")

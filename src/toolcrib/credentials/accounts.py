@@ -423,6 +423,11 @@ class ServerAccount:
     def _tell(self, name: str, level: str, **fields: object) -> None:
         self.surroundings.emit(Event(name, level, {"server": self.server.name, "user": self.user, **fields}))
 
+    def forget(self) -> None:
+        """Use its tokens no more: links that are open show nothing from the next request on."""
+        self.account, self._line = None, None
+        self.close()
+
     def close(self) -> "asyncio.Task[None] | None":
         """Renew no more, but for what is under way."""
         if self._timer is not None:
@@ -460,9 +465,9 @@ class Accounts:
         """Forget an account here, then have its tokens end; what the authorization server said, if it refused that."""
         name = account_name(account.server, account.url, account.user)
         await self.around.vault.remove(name)
-        known = self._known.pop(name, None)
+        known = self._known.get(name)
         if known is not None:
-            known.close()
+            known.forget()
         out = OutwardRequests(account.url, self.around.network, account.provider.issuer)
         issuer = Issuer(account.provider, out, self.around.wall)
         if not account.provider.revocation_endpoint:

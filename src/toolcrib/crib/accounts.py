@@ -181,13 +181,15 @@ class ServerSignIns:
         return [account for account in await self._accounts.kept() if urls.get(account.server) == account.url]
 
     async def sign_out(self, server: str, caller: str) -> "tuple[Account, str]":
-        """End an account: forgotten here, revoked there; the account, and what its authorization server had against
-        it."""
+        """End an account: forgotten here, revoked there, and its server is asked how it stands now; the account, and
+        what its authorization server had against it."""
         account = self.account(server, caller)
         found = [one for one in await self.kept() if (one.server, one.user) == (server, account.user)]
         if not found:
             raise CallerError(f"Nobody is signed in to server {server!r}.", hint="See `toolcrib accounts`.")
-        return found[0], await self._accounts.sign_out(found[0])
+        problem = await self._accounts.sign_out(found[0])
+        await self.servers.refresh(server)
+        return found[0], problem
 
     async def probe(self, server: str, caller: str = "") -> StrangerProbe:
         """Ask a server as a stranger, and walk from its refusal to its authorization server."""

@@ -5,13 +5,16 @@ import sys
 import threading
 import webbrowser
 from contextlib import suppress
+from urllib.parse import quote
+
+import msgspec
 
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import open_here
 from toolcrib.core.access import LOCAL_USER
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import SourceUnavailable, ToolcribError
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.crib.accounts import ServerSignIns
 from toolcrib.crib.crib import Crib
@@ -79,15 +82,32 @@ def _read_line(line: "asyncio.Future[str]") -> None:
 @command(SERVER, as_json("the account"))
 async def run_logout(options: Options, console: Console) -> None:
     """Forget the account, and have its tokens end."""
-    async with open_here(options, console) as crib:
-        account, problem = await _sign_ins(crib).sign_out(options.name, LOCAL_USER.id)
-    await _tell_running(options)
+    outcome = await _sign_out_where_it_runs(options)
+    if outcome is None:
+        async with open_here(options, console) as crib:
+            account, problem = await _sign_ins(crib).sign_out(options.name, LOCAL_USER.id)
+        outcome = SignOutcome(account_view(account), problem or None)
     if options.json:
-        console.print_json(SignOutcome(account_view(account), problem or None))
+        console.print_json(outcome)
         return
     console.say(f"Signed out at {options.name!r}.")
-    if problem:
-        console.say(f"Its tokens are forgotten here, but were not revoked: {problem}", "yellow")
+    if outcome.problem:
+        console.say(f"Its tokens are forgotten here, but were not revoked: {outcome.problem}", "yellow")
+
+
+async def _sign_out_where_it_runs(options: Options) -> SignOutcome | None:
+    """Have a toolcrib that runs here do it, which uses the tokens; ``None`` if there is none."""
+    try:
+        remote = open_remote(None, options.config, Environment())
+    except SourceUnavailable:
+        return None
+    try:
+        told = await remote.send("DELETE", f"/api/v1/accounts/{quote(options.name, safe='')}")
+    except SourceUnavailable:
+        return None
+    finally:
+        await remote.close()
+    return msgspec.convert(told, SignOutcome)
 
 
 @command(as_json("the accounts"))
@@ -129,6 +149,6 @@ async def _tell_running(options: Options) -> None:
     with suppress(ToolcribError):  # none runs, or it looks by itself
         remote = open_remote(None, options.config, Environment())
         try:
-            await remote.send("POST", f"/api/v1/servers/{options.name}/refresh")
+            await remote.send("POST", f"/api/v1/servers/{quote(options.name, safe='')}/refresh")
         finally:
             await remote.close()
