@@ -48,6 +48,7 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
         "/settings/policies": [Look("policies", "/settings/policies", "main form button[type=submit]")],
         "/settings/about": [Look("about", "/settings/about", "main a:has-text('Tokens')")],
         "/settings/tokens": [Look("tokens", "/settings/tokens", "button:has-text('Create')")],
+        "/settings/clients": [Look("clients", "/settings/clients", "main a:has-text('Tokens')")],
         "/settings/sessions": [Look("sessions", "/settings/sessions", "button:has-text('Sign out everywhere')")],
         "/confirm": [Look("confirm", "/confirm?next=/settings/tokens", "button:has-text('Go on')")],
         "/tools": [
@@ -98,6 +99,8 @@ def document(demo: Demo) -> str:
 
 NO_PAGES = {
     "/static/{version}/{path...}": "files",
+    "/oauth/authorize": "only with what a client asks for: test_consent.py",
+    "/invite": "only with an invitation: test_consent.py",
     "/favicon.ico": "a picture",
     "/.well-known/toolcrib-client.json": "for authorization servers",
     "/palette.json": "for the palette",

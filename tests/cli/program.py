@@ -140,7 +140,9 @@ class Program:
         """A server on a free port; ends with the block if it has not ended before."""
         log = self.home / "serving.log"
         with log.open("wb") as file:
-            process = self.start(*words, "--port", "0", stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            process = self.start(
+                words[0], "--port", "0", *words[1:], stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            )
         serving = Serving(process, log)
         try:
             until(

@@ -2,7 +2,8 @@
 
 Server leg: toolcrib serves ``upstream.py`` without a prefix, reached over HTTP and over stdio, and the suite plays the
 client (target ``direct`` leaves toolcrib out, to see what the upstream itself is worth). Client leg: the suite plays
-the server and ``client.py`` calls it through toolcrib. Each leg runs once for each era of the protocol. What is not
+the server and ``client.py`` calls it through toolcrib. Authorization leg: the suite signs in at the authorization
+server that is built in. Each leg runs once for each era of the protocol. What is not
 meant to pass stands in ``expected.toml`` with its reason; a new failure or a stale entry there ends with exit code 1.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from tests.conformance.authorization import run_authorization_leg
 from tests.conformance.verdicts import (
     Expectation,
     Outcome,
@@ -35,6 +37,7 @@ from tests.fleet.running import accepts_connections, free_port, homely, running
 
 HERE = Path(__file__).resolve().parent
 REVISIONS = ("2025-11-25", "2026-07-28")
+LEGS = ("server", "client", "authorization")
 SUMMARY_LINE = re.compile(r"^[✓✗] (\S+): \d+ passed, \d+ failed", re.MULTILINE)
 SUITE = (
     install.FLEET / "npm-conformance" / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
@@ -190,7 +193,7 @@ def complain(verdicts: Sequence[Verdict], lost: Sequence[Expectation]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the official MCP conformance suite over toolcrib.")
-    parser.add_argument("--leg", choices=["server", "client"], help="only this side")
+    parser.add_argument("--leg", choices=LEGS, help="only this side")
     parser.add_argument("--target", choices=list(TARGETS), help="only this server target")
     parser.add_argument("--results", type=Path, metavar="DIR", help="keep everything the suite recorded here")
     options = parser.parse_args()
@@ -203,12 +206,14 @@ def main() -> int:
 
 
 def run_legs(only: str, targets: Sequence[str], folder: Path) -> Iterator[Outcome]:
-    """One leg or both, each in a folder of its own."""
-    if only != "client":
+    """One leg or all, each in a folder of its own."""
+    if only in ("", "server"):
         for target in targets:
             yield from run_server_leg(target, _fresh(folder / f"server-{target}"))
-    if only != "server":
+    if only in ("", "client"):
         yield from run_client_leg(_fresh(folder / "client"))
+    if only in ("", "authorization"):
+        yield from run_authorization_leg(SUITE, REVISIONS, _fresh(folder / "authorization"))
 
 
 def _fresh(folder: Path) -> Path:
@@ -221,7 +226,7 @@ def report(outcomes: Sequence[Outcome], *, complete: bool) -> int:
     """Print the tables and return the exit code."""
     expectations = read_expectations(HERE / "expected.toml")
     verdicts = [judge(outcome, expectations) for outcome in outcomes]
-    for leg in ("server", "client"):
+    for leg in LEGS:
         if mine := [verdict for verdict in verdicts if verdict.outcome.run.leg == leg]:
             print(f"\n{leg} scenarios")
             show(mine)

@@ -35,8 +35,9 @@ PAGES = [
     "/settings/policies",
     "/settings/tokens",
     "/settings/about",
+    "/settings/clients",
 ]
-FOR_OPERATORS = [path for path in PAGES if path.startswith(("/servers", "/settings"))]
+FOR_OPERATORS = [path for path in PAGES if path.startswith(("/servers", "/settings")) and path != "/settings/clients"]
 
 
 def _server(name: str, *args: str) -> str:
@@ -113,8 +114,14 @@ FORMS = [
     "/settings/policies",
     "/settings/tokens",
     "/settings/tokens/0123456789ab/revoke",
+    "/settings/clients",
 ]
-FORMS_OF_EVERYBODY = ["/settings/sessions/0123456789ab/end", "/confirm", "/signout"]
+FORMS_OF_EVERYBODY = [
+    "/settings/sessions/0123456789ab/end",
+    "/settings/clients/0123456789ab/disconnect",
+    "/confirm",
+    "/signout",
+]
 
 
 def test_no_form_works_without_the_word_of_the_page(full):
