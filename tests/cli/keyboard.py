@@ -2,9 +2,12 @@
 
 import os
 import pty
+import re
 import select
 import subprocess
+import termios
 import time
+from collections.abc import Callable
 
 from tests.cli.program import Program
 
@@ -57,3 +60,117 @@ def read(terminal: int, until: str) -> str:
         said += read.decode(errors="replace")
     assert not until or until in said, said
     return said
+
+
+class Screen:
+    """What is to be seen on a terminal: enough of one for what toolcrib writes, and nothing it may not write."""
+
+    PARTS = re.compile(r"\x1b\[([\d;?]*)([A-Za-z])|[\r\n\b\x07]|[^\x1b\r\n\b\x07]+")
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self.lines: list[str] = [""]
+        self._row = self._column = 0
+
+    @property
+    def text(self) -> str:
+        """All lines, also those that have left the screen at its top."""
+        return "\n".join(line.rstrip() for line in self.lines)
+
+    def write(self, said: str) -> None:
+        for part in self.PARTS.finditer(said):
+            if part[2]:
+                self._obey(part[1], part[2])
+            elif part[0] == "\r":
+                self._column = 0
+            elif part[0] == "\n":
+                self._go_down()
+            elif part[0] not in "\b\x07":
+                for char in part[0]:
+                    self._put(char)
+
+    def _obey(self, number: str, letter: str) -> None:
+        line = self.lines[self._row]
+        match letter:
+            case "A":
+                top = max(0, len(self.lines) - self.rows)
+                self._row = max(top, self._row - int(number or 1))
+            case "J":
+                self.lines[self._row :] = [line[: self._column]]
+            case "K":
+                self.lines[self._row] = line[: self._column] if number in ("", "0") else ""
+            case "m":
+                pass
+            case _:
+                raise AssertionError(f"a sequence that leaves its mark on a terminal: {number}{letter}")
+
+    def _put(self, char: str) -> None:
+        if self._column >= self.columns:
+            self._column = 0
+            self._go_down()
+        line = self.lines[self._row].ljust(self._column)
+        self.lines[self._row] = line[: self._column] + char + line[self._column + 1 :]
+        self._column += 1
+
+    def _go_down(self) -> None:
+        self._row += 1
+        if self._row == len(self.lines):
+            self.lines.append("")
+
+
+class Terminal:
+    """A person's terminal with a command in it."""
+
+    def __init__(self, program: Program, *words: str, columns: int = 100, rows: int = 40) -> None:
+        self.screen = Screen(columns, rows)
+        self.said = ""
+        """Everything the command wrote."""
+        self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (rows, columns))
+        self.before = termios.tcgetattr(theirs)
+        program.env.setdefault("TERM", "xterm")
+        program.env.setdefault("PYTHONIOENCODING", "utf-8")
+        self.process = program.start(*words, stdin=theirs, stdout=theirs, stderr=theirs)
+        self._theirs = theirs
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+    @property
+    def is_as_before(self) -> bool:
+        """Whether the settings of the terminal are those it had."""
+        return termios.tcgetattr(self._theirs) == self.before
+
+    def look(self, wait_s: float = 0.05) -> str:
+        """What is to be seen now."""
+        while select.select([self._ours], [], [], wait_s)[0]:
+            said = os.read(self._ours, 65_536).decode(errors="replace")
+            self.said += said
+            self.screen.write(said)
+            wait_s = 0.0
+        return self.screen.text
+
+    def wait_for(self, condition: Callable[[str], bool], what: str) -> str:
+        """What is to be seen once that holds for it."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition(self.look()):
+            assert time.monotonic() < deadline, f"{what}: {self.screen.text}"
+            assert self.process.poll() is None, self.screen.text
+        return self.screen.text
+
+    def stop(self, sign: int) -> int:
+        """End the command with a signal; its exit code."""
+        self.process.send_signal(sign)
+        deadline = time.monotonic() + DEADLINE_S
+        while self.process.poll() is None:
+            self.look()  # a terminal that nobody reads fills up
+            assert time.monotonic() < deadline, self.screen.text
+        self.look()
+        return self.process.wait()

@@ -14,7 +14,10 @@ from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import inner_views
 
 TICK_S = 0.1
+SOON_S = 0.02
+"""Before the first look, so that whoever is asked is asked."""
 NAME_MAX = 24
+BESIDE_NAME = 20
 SPARE_ROWS = 3
 """Of the terminal's rows: what is above the rows of servers, and below."""
 BRAILLE, PLAIN = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
@@ -70,7 +73,7 @@ def board_lines(console: Console, rows: Sequence[BoardRow], seconds: float, size
     first."""
     columns, height = max(20, size[0] - 1), size[1]
     shown = _shown(rows, max(1, height - SPARE_ROWS))
-    width = min(NAME_MAX, max((breadth(row.name) for row in rows), default=0))
+    width = min(NAME_MAX, max(4, columns - BESIDE_NAME), max((breadth(row.name) for row in rows), default=0))
     lines = [_line(console, row, width, columns, seconds) for row in shown]
     if len(shown) < len(rows):
         lines.append(console.paint(cut(f"  and {len(rows) - len(shown)} more", columns), "dim", talk=True))
@@ -87,8 +90,9 @@ def _line(console: Console, row: BoardRow, width: int, columns: int, seconds: fl
     name = cut(row.name, width)
     time = f"{row.seconds:.0f} s" if row.state.is_underway else ""
     cells = (f"{_mark(console, row, seconds)} ", name + " " * (width - breadth(name)), f"  {row.tools:>4}  ")
-    state = f"{row.state!s:<10}"
-    left = columns - sum(map(breadth, cells)) - len(state)
+    room = max(1, columns - sum(map(breadth, cells)))
+    state = cut(f"{row.state!s:<10}", room)
+    left = room - breadth(state)
     rest = cut(f" {time:>5}  {row.words}".rstrip(), left) if left > 1 else ""
     painted = (
         console.paint(cells[0], *STATE_STYLES[row.state], talk=True),
@@ -120,6 +124,7 @@ async def watch(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     board = Board(crib)
     waits = [asyncio.ensure_future(crib.current()), asyncio.ensure_future(stop.wait())]
     try:
+        await asyncio.sleep(SOON_S)
         while not stop.is_set():
             rows = board.rows()
             console.panel(board_lines(console, rows, board.seconds, shutil.get_terminal_size()))

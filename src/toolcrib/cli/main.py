@@ -16,6 +16,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("lifecycle", "Stop the toolcrib that runs for this project."),
     "restart": ("lifecycle", "Have it begin anew, with the same options."),
     "logs": ("lifecycle", "Show its log, and follow it."),
+    "service install": ("service", "Have the toolcrib of this project run whenever you are logged in."),
+    "service uninstall": ("service", "End that, and remove its file."),
+    "service status": ("service", "Show whether there is such a service, and whether it runs."),
     "open": ("open", "Open the page of the toolcrib that runs here, signed in."),
     "ls": ("tools", "List the tools."),
     "find": ("tools", "Find tools by what they are for."),
@@ -96,6 +99,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Command → its module in ``commands`` and what it does, in the order of the help."""
 
 GROUPS = {
+    "service": "Have the system start toolcrib.",
     "resources": "List and read what servers offer to read.",
     "prompts": "List and get the prompts of servers.",
     "skills": "List and show the skills of servers.",
