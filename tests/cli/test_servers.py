@@ -68,12 +68,14 @@ def test_add_writes_references_instead_of_secrets(toolcrib):
     assert 'MODE = "quick"' in written
 
 
-def test_add_warns_when_a_secret_is_written_down(toolcrib):
-    """What looks like a secret is written as asked, and said."""
+def test_add_keeps_secrets_out_of_the_file(toolcrib):
+    """What looks like one is kept by toolcrib, and the server gets it all the same."""
     result = toolcrib.run("servers", "add", "tiny", "--env", "API_KEY=abc123", *command(toolcrib))
 
-    assert "API_KEY now stands in that file" in result.stderr
-    assert "abc123" not in result.stderr + result.stdout
+    assert "toolcrib keeps TINY_API_KEY" in result.stderr
+    assert "abc123" not in result.stderr + result.stdout + toolcrib.config.read_text()
+    assert 'API_KEY = "${TINY_API_KEY}"' in toolcrib.config.read_text()
+    assert [one["name"] for one in toolcrib.json("secrets", "ls")] == ["TINY_API_KEY"]
 
 
 def test_add_of_a_url_takes_headers(toolcrib):

@@ -29,7 +29,7 @@ from toolcrib.core.names import join_name, to_server_name
 from toolcrib.core.offers import Tool
 from toolcrib.core.places import CONFIG_NAME
 from toolcrib.crib.loading import config_files
-from toolcrib.project.secrets import is_free
+from toolcrib.project.secrets import is_free, names_from
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import ForeignSource, FoundHere, Origins, exists, read_source
 from toolcrib.stores.lockfile import write_config
@@ -156,8 +156,7 @@ class _Naming:
         taken, own = dict[str, str](), self._own_names(candidate)
 
         def name_for(wanted: str, value: str) -> str:
-            names = (wanted, *(f"{wanted}_{number}" for number in range(2, 1000)))
-            name = next(name for name in names if self._is_free(name, value, own))
+            name = next(name for name in names_from(wanted) if self._is_free(name, value, own))
             self._given[name] = taken[name] = value
             return name
 

@@ -62,17 +62,26 @@ def _parts(config: Config) -> Iterator[tuple[str, object]]:
     yield from ((f"[{name}]", getattr(config, name)) for name in SECTIONS)
 
 
-def put_away(server: ServerConfig, around: Environment) -> tuple[ServerConfig, Mapping[str, str]]:
-    """The server with references in the place of its secrets, and what these stand for; nothing is kept yet."""
+def put_away(server: ServerConfig, around: Environment) -> tuple[ServerConfig, list[str]]:
+    """The server with references in the place of its secrets, which are kept from now on; their names."""
     store, taken = SecretStore(around.env), dict[str, str]()
 
     def name_for(wanted: str, value: str) -> str:
-        names = (wanted, *(f"{wanted}_{number}" for number in range(2, 1000)))
-        name = next(name for name in names if is_free(name, value, around.env, taken.get(name) or store.get(name)))
+        name = next(
+            name for name in names_from(wanted) if is_free(name, value, around.env, taken.get(name) or store.get(name))
+        )
         taken[name] = value
         return name
 
-    return with_references(server, name_for), taken
+    referring = with_references(server, name_for)
+    store.put(taken, replacing=())
+    return referring, list(taken)
+
+
+def names_from(wanted: str) -> Iterator[str]:
+    """A name, and what comes instead of it where it means something else."""
+    yield wanted
+    yield from (f"{wanted}_{number}" for number in range(2, 1000))
 
 
 def is_free(name: str, value: str, env: Mapping[str, str], kept: str | None) -> bool:

@@ -71,6 +71,25 @@ def test_an_address_is_added_and_stays_though_nobody_answers(tiny):
     assert servers(tiny)["remote"]["headers"] == {"Authorization": f"Bearer {SECRET}"}
 
 
+def test_a_secret_is_kept_out_of_the_file_unless_somebody_wants_it_there(tiny):
+    """The form offers it, and says what it does."""
+    fields = {"header_name_0": "Authorization", "header_value_0": f"Bearer {SECRET}", "url": "http://127.0.0.1:9/mcp"}
+    with opened(tiny) as visitor:
+        form = visitor.get("/servers/add?kind=url").text
+        visitor.post("/servers/add", kind="url", name="kept", keep_secrets="on", **fields)
+        visitor.post("/servers/add", kind="url", name="plain", **fields)
+        before = servers(tiny)
+        visitor.post("/servers/plain/edit", keep_secrets="on", **{**fields, "header_value_0": ""})
+        page = visitor.get("/servers/kept").text
+
+    assert re.search(r'name="keep_secrets"[^>]* checked', form)
+    assert before["kept"]["headers"] == {"Authorization": "Bearer ${KEPT_TOKEN}"}
+    assert before["plain"]["headers"] == {"Authorization": f"Bearer {SECRET}"}
+    assert servers(tiny)["plain"]["headers"] == {"Authorization": "Bearer ${PLAIN_TOKEN}"}
+    assert [one["name"] for one in tiny.json("secrets", "ls")] == ["KEPT_TOKEN", "PLAIN_TOKEN"]
+    assert SECRET not in page
+
+
 def test_what_cannot_be_used_is_said_and_nothing_entered_is_lost(tiny):
     """The form comes back as it was."""
     with opened(tiny) as visitor:

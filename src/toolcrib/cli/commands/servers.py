@@ -13,10 +13,10 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.edit import add_server, remove_server, set_enabled
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.secrets import looks_secret
 from toolcrib.core.kinds import DiscoveryStatus, Share
 from toolcrib.core.names import check_server_name
 from toolcrib.project.project import edit_file, file_of, project_file
+from toolcrib.project.secrets import put_away
 from toolcrib.schema.text import printable
 from toolcrib.server.views.servers import ServerLog, log_lines, server_views
 from toolcrib.stores.files import read_text
@@ -69,17 +69,19 @@ examples:
   toolcrib servers add github https://api.githubcopilot.com/mcp/ --header 'Authorization=Bearer ${GITHUB_TOKEN}'
   toolcrib servers add search --env SEARCH_KEY -- npx -y some-search-server
 
---env NAME without a value takes it from toolcrib's own environment each time; nothing secret is written.""",
+--env NAME without a value takes it each time from toolcrib's own environment, or from `toolcrib secrets`. Values that
+look secret are kept there, and the file refers to them.""",
 )
 def run_add(options: Options, console: Console) -> int:
     """Write the server down, then find out whether it works; it stays either way."""
-    server = _server(options)
     around = Environment()
     path = user_config_path(around.env) if options.user else project_file(options.config, around)
-    _refuse_known(server.name, path)
+    _refuse_known(options.name, path)
+    server, secrets = put_away(_server(options), around)
     edit_file(path, lambda text: add_server(text, server, str(path)))
     console.say(f"Server {server.name!r} is written to {path}.")
-    _warn_of_secrets(server, console)
+    if secrets:
+        console.say(f"No secret stands in it: toolcrib keeps {', '.join(secrets)} (`toolcrib secrets ls`).")
     return run_once(_try_out(options, console)) if server.name in load_here(options).config.servers else OK
 
 
@@ -124,14 +126,6 @@ def _refuse_known(name: str, path: Path) -> None:
         raise UsageError(
             f"There is already a server {name!r} in {path}.", hint=f"Run `toolcrib servers rm {name}` first."
         )
-
-
-def _warn_of_secrets(server: ServerConfig, console: Console) -> None:
-    for name, value in (*server.env.items(), *server.headers.items()):
-        if "${" not in value and looks_secret(name, value):
-            console.say(
-                f"{name} now stands in that file as it is; write ${{NAME}} to take it from the environment.", "yellow"
-            )
 
 
 @command(SERVER)

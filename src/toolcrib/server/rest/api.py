@@ -6,6 +6,7 @@ from toolcrib.server.rest.audit import AUDIT_LOG
 from toolcrib.server.rest.calls import CALLS
 from toolcrib.server.rest.openapi import description_routes
 from toolcrib.server.rest.projects import PROJECTS, SESSIONS
+from toolcrib.server.rest.secrets import SECRETS
 from toolcrib.server.rest.servers import SERVERS
 from toolcrib.server.rest.state import EVENTS, SIGN_IN, STATE
 from toolcrib.server.rest.tools import OFFERS, TOOLS
@@ -18,6 +19,7 @@ RESOURCES = (
     SERVERS,
     ACCOUNTS,
     CLIENTS,
+    SECRETS,
     PROJECTS,
     SESSIONS,
     POLICIES,

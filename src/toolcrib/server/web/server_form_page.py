@@ -1,5 +1,6 @@
 """Adding and changing a server by a form; one that runs a command only where the owner has said that this may be."""
 
+import asyncio
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy, S
 from toolcrib.core.names import check_server_name
 from toolcrib.core.offers import SecurityLevel
 from toolcrib.project.project import Project, file_of
+from toolcrib.project.secrets import put_away
 from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.servers import need_right_to_set, note_server
 from toolcrib.server.visit import PageRequest
@@ -22,6 +24,7 @@ from toolcrib.server.web.servers_page import outcome
 ROUTES = PageRoutes()
 MOST_PAIRS = 60
 EMPTY_ROWS = 2
+KEEP_SECRETS = "keep_secrets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
             raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
         await need_right(visit, server)
         await note_server(visit, "added", server.name)
-        record = await project.add(server)
+        record = await project.add(await _without_secrets(visit, server))
     except ToolcribError as error:
         values = _add_values(visit, fields.get("kind", ""), fields) | {"problem": str(error)}
         return pages.render(visit, "servers/add.html", status=422, **values)
@@ -182,11 +185,19 @@ async def _edit(pages: Pages, visit: PageRequest) -> HttpAnswer:
         after = read_changed(visit.form(), before, is_command=before.url is None)
         await need_right(visit, after, before)
         await note_server(visit, "changed", before.name)
-        done = await _change(visit.served.project, before, after)
+        done = await _change(visit.served.project, before, await _without_secrets(visit, after))
     except ToolcribError as error:
         values = _edit_values(visit, before) | {"problem": str(error)}
         return pages.render(visit, "servers/edit.html", status=422, **values)
     return go_on(f"/servers/{before.name}", done, before.name)
+
+
+async def _without_secrets(visit: PageRequest, server: ServerConfig) -> ServerConfig:
+    """The server as it is written: with references, unless somebody wants its secrets in the file."""
+    if KEEP_SECRETS not in visit.form():
+        return server
+    referring, _ = await asyncio.to_thread(put_away, server, visit.served.project.around)
+    return referring
 
 
 def may_run(visit: PageRequest) -> bool:
