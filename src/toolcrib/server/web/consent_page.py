@@ -91,7 +91,7 @@ def _question(pages: Pages, visit: PageRequest, request: AuthorizationRequest, q
     page = pages.render_bare(
         "consent.html",
         me=me_of(visit),
-        person=pages.callers.name_of(visit.caller.id),
+        person="the owner" if visit.caller.kind == "local" else pages.callers.name_of(visit.caller.id),
         client=request.client,
         destination=request.destination,
         is_local=_is_local(request),
