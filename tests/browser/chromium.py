@@ -85,15 +85,41 @@ def is_passing(request: Request) -> bool:
 
 
 @dataclass
+class Load:
+    """What pages had sent to them; what is kept by the browser counts for every page, as for one that comes first."""
+
+    kept: dict[str, int] = field(default_factory=dict)
+    sent: int = 0
+    """Since the page was asked for."""
+
+    def watch(self, page: Page) -> None:
+        page.on("requestfinished", self._finished)
+
+    async def _finished(self, request: Request) -> None:
+        sizes = await request.sizes()
+        size = sizes["responseHeadersSize"] + sizes["responseBodySize"]
+        if "/static/" in request.url:
+            self.kept[request.url] = max(size, self.kept.get(request.url, 0))
+        else:
+            self.sent += size
+
+    @property
+    def kilobytes(self) -> float:
+        return (sum(self.kept.values()) + self.sent) / 1000
+
+
+@dataclass
 class Person:
     """Somebody at a browser of their own."""
 
     context: BrowserContext
     page: Page
     troubles: Troubles
+    load: Load
     url: str
 
     async def go(self, path: str) -> None:
+        self.load.sent = 0
         await self.page.goto(self.url + path)
 
     async def come_back(self, cookie: str) -> None:
@@ -130,7 +156,9 @@ async def open_person(
     page.set_default_timeout(PATIENCE_MS)
     troubles = Troubles(urlsplit(url).netloc)
     troubles.watch(page)
+    load = Load()
+    load.watch(page)
     try:
-        yield Person(context, page, troubles, url)
+        yield Person(context, page, troubles, load, url)
     finally:
         await context.close()

@@ -22,6 +22,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 REFUSED = "console error: Failed to load resource"
 EXPECTED = {"not-found": [REFUSED, "404: "], "sign-in-failed": [REFUSED, "400: "]}
 CLIPPED = "[...document.querySelectorAll('.card.flush')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+PRIMARY = "[...document.querySelectorAll('main .button.primary')].filter(e => e.checkVisibility()).length"
+MOST_KB = 150
+TALLEST = 6000
+"""In pixels on a phone: what one still pushes through."""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOLLOW = """target => {
   window.visited = [];
@@ -71,7 +75,7 @@ async def shortcomings(demo, chromium) -> dict[str, list[str]]:
 
 
 async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(shortcomings):
-    """No complaint, no stranger asked, nothing serious found by axe, nothing to push sideways on a phone."""
+    """No complaint, no stranger asked, one main button, little sent, nothing serious found by axe, on a phone, too."""
     assert shortcomings["seen"] == []
 
 
@@ -80,16 +84,31 @@ async def obstacles(person: Person) -> AsyncIterator[str]:
         yield words
     if await person.page.evaluate(CLIPPED):
         yield "a card hides a part of what is in it"
+    if (primary := await person.page.evaluate(PRIMARY)) > 1:
+        yield f"{primary} main buttons"
+    if person.load.kilobytes > MOST_KB:
+        yield f"{person.load.kilobytes:.0f} kB were sent"
     if await person.page.evaluate("scrollY"):
         yield "it does not begin at its beginning"
     await person.page.emulate_media(color_scheme="dark")
     for words in await person.axe("color-contrast"):
         yield f"in the dark: {words}"
-    await person.page.emulate_media(color_scheme="light")
     await person.page.set_viewport_size(NARROW)
+    for words in await person.axe("color-contrast"):
+        yield f"in the dark, on a phone: {words}"
+    await person.page.emulate_media(color_scheme="light")
+    async for words in obstacles_on_a_phone(person):
+        yield f"on a phone: {words}"
+    await person.page.set_viewport_size(WIDE)
+
+
+async def obstacles_on_a_phone(person: Person) -> AsyncIterator[str]:
+    for words in await person.axe():
+        yield words
     if over := await person.page.evaluate(OVERFLOW):
         yield f"{over} px too wide"
-    await person.page.set_viewport_size(WIDE)
+    if (tall := await person.page.evaluate("document.documentElement.scrollHeight")) > TALLEST:
+        yield f"{tall} px tall"
 
 
 async def test_the_main_action_of_a_page_is_reached_with_the_tab_key(shortcomings):

@@ -183,5 +183,5 @@ def test_pages_stay_small_with_many_tools(toolcrib, tmp_path):
             assert reply.sent_bytes < 100_000
         page = visitor.get("/servers/s1").text
 
-    assert page.count('data-label="Level"') == 100
+    assert page.count('title="How far it reaches"') == 100
     assert "Showing 100 rows of 150" in page

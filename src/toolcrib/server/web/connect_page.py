@@ -63,6 +63,7 @@ async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
         snippet=_instruction(pages, choice, launch),
         url=visit.served.url,
         needs_token=visit.served.needs_token,
+        can_sign_in=visit.served.oauth is not None,
         token_file=pages.token_file,
         export=f"export TOOLCRIB_TOKEN=$(cat {pages.token_file})",
     )

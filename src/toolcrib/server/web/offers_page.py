@@ -19,6 +19,7 @@ from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.schema_form import FormField, make_form, read_form, refill, with_problems
 from toolcrib.server.web.schema_parts import as_json
+from toolcrib.server.web.server_rows import missing_rows
 from toolcrib.server.web.tool_result import ShownResult, outcome_of, shortened
 from toolcrib.server.web.tool_rows import MEANT, PAGE, changes_between, offer_address, place_with
 from toolcrib.server.web.tools_page import LARGEST_TRY, POLICIES, trust_of
@@ -73,7 +74,7 @@ async def _list(pages: Pages, visit: PageRequest, what: str) -> HttpAnswer:
         before=place_with(f"/{what}", query | {"page": str(page - 1)}) if page > 1 else "",
         after=place_with(f"/{what}", query | {"page": str(page + 1)}) if page < last else "",
         servers=sorted({route.server or NATIVE for route in routes}),
-        missing=view.missing(),
+        missing=missing_rows(view),
     )
 
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from toolcrib.calls.metrics import BOUNDS_S, Metrics, ToolMetrics, quantile_of
+from toolcrib.catalog.accounting import by_server, cost_of
+from toolcrib.catalog.catalog import Route
 from toolcrib.core.coordination import CoordinationStatus
 from toolcrib.core.kinds import ServerState
 from toolcrib.core.names import is_own
@@ -136,14 +138,14 @@ def overview_routes(samples: Samples, recent: RecentUsage) -> PageRoutes:
         if not visit.is_operator():
             return pages.render(visit, "overview_guest.html", tools=mine[:100], total=len(mine))
         idle = unused_line(mine, recent.look())
-        values = _values(visit.view) | {"todos": list(await _todos(visit.view))[:MOST_TODOS]}
+        values = _values(visit.view, mine) | {"todos": list(await _todos(visit.view))[:MOST_TODOS]}
         return pages.render(visit, "overview.html", idle=idle, hour=samples.hour(), **values)
 
     return routes
 
 
-def _values(view: CallerView) -> dict[str, Any]:
-    rows, native = server_rows(view), sum(route.tokens for route in view.catalog.of_server(""))
+def _values(view: CallerView, mine: Sequence[Route]) -> dict[str, Any]:
+    rows = server_rows(view)
     called = [(name, tally) for name, tally in view.metrics.tools.items() if tally.executed]
     return {
         "rows": rows,
@@ -151,10 +153,11 @@ def _values(view: CallerView) -> dict[str, Any]:
         "wanted": sum(row.state is not ServerState.DISABLED for row in rows),
         "native": sum(1 for route in view.catalog.of_server("") if not is_own(route.name)),
         "tools": len(view.catalog.routes),
-        "tokens": sum(row.tokens for row in rows) + native,
+        "offered": len(mine),
+        "tokens": cost_of("", mine).tokens,
         "in_flight": view.metrics.in_flight,
         "starting": [row for row in rows if row.state.is_underway],
-        "cost_bars": _cost_bars(rows, native),
+        "cost_bars": _cost_bars(rows, mine),
         "slow_bars": _slow_bars(called),
         "failing": _failing(called),
         "is_fresh": not rows,
@@ -184,7 +187,14 @@ def _asked(entry: QuestionEntry) -> Todo:
 
 
 def _broken(row: ServerRow) -> Todo:
-    return Todo("bad", "alert", f"{row.name} is not available", row.story, row.href, _action(row, "See why"))
+    return Todo(
+        "bad",
+        "alert",
+        f"{row.name} is not available",
+        sentence(row.cause or row.story),
+        row.href,
+        _action(row, "See why"),
+    )
 
 
 def _action(row: ServerRow, otherwise: str) -> str:
@@ -231,10 +241,10 @@ def fleet_todos(store: str, status: CoordinationStatus | None) -> Iterator[Todo]
         yield Todo("warn", "alert", "Limits are closed for a moment", about, "/settings/about", "See files")
 
 
-def _cost_bars(rows: Sequence[ServerRow], native: int) -> list[Bar]:
-    costly = sorted((row for row in rows if row.tokens), key=lambda row: -row.tokens)
-    bars = [Bar(row.name, row.tokens, short(row.tokens), row.href) for row in costly]
-    bars += [Bar("native", native, short(native))] if native else []
+def _cost_bars(rows: Sequence[ServerRow], mine: Sequence[Route]) -> list[Bar]:
+    pages = {row.name: row.href for row in rows}
+    costs = [cost_of(name, routes) for name, routes in by_server(mine).items()]
+    bars = [Bar(cost.name, cost.tokens, short(cost.tokens), pages.get(cost.name, "")) for cost in costs]
     rest = sum(bar.value for bar in bars[MOST:])
     return [*bars[:MOST], *([Bar(f"{len(bars) - MOST} others", rest, short(rest))] if rest else [])]
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from msgspec import structs
 
 from toolcrib.core.kinds import ServerState, StepKind
+from toolcrib.core.source import Missing
 from toolcrib.server.answers import not_found
 from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.servers import ServerView
@@ -118,6 +119,29 @@ class ServerRow(ServerView):
 def server_rows(view: CallerView) -> list[ServerRow]:
     """Every server, by name."""
     return [ServerRow(**structs.asdict(server)) for server in view.servers()]
+
+
+class MissingRow(NamedTuple):
+    """A server whose offers are not in a list, and why."""
+
+    name: str
+    href: str
+    """Its page; empty for those who may not see it."""
+    label: str
+    why: str
+
+
+def missing_rows(view: CallerView) -> list[MissingRow]:
+    """The servers of which nothing is known, in the words of their own pages."""
+    return [_missing_row(view, found) for found in view.missing()]
+
+
+def _missing_row(view: CallerView, found: Missing) -> MissingRow:
+    seen = view.server(found.server) if view.is_operator else None
+    if seen is None:
+        return MissingRow(found.server, "", str(found.status), found.reason)
+    row = ServerRow(**structs.asdict(seen))
+    return MissingRow(row.name, row.href, row.label, sentence(row.cause or found.reason))
 
 
 def known_row(visit: PageRequest) -> ServerRow:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from toolcrib.catalog.accounting import place_of
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.pins import FieldTrust
 from toolcrib.core.access import NATIVE, Decision, decide, decided_by
@@ -32,6 +33,7 @@ from toolcrib.server.web.schema_form import (
     with_suggestions,
 )
 from toolcrib.server.web.schema_parts import as_json, parameter_rows
+from toolcrib.server.web.server_rows import missing_rows
 from toolcrib.server.web.tool_result import ShownResult, TriedCall, outcome_of, shortened, snippets
 from toolcrib.server.web.tool_rows import (
     HELD,
@@ -161,18 +163,18 @@ async def _listed(visit: PageRequest) -> dict[str, Any]:
         "after": wanted.address(page + 1) if page < last else "",
         "servers": sorted({route.server or NATIVE for route in routes}),
         "levels": [str(level) for level in SecurityLevel],
-        "missing": view.missing(),
+        "missing": missing_rows(view),
         "policies": POLICIES,
         "states": [*POLICIES, HELD] if view.is_operator else SHOWN,
     }
 
 
-def _grouped(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool, list[Mapping[str, Any]]]]:
-    """Rows by their server in the order in which each first occurs, with whether it has a page."""
+def _grouped(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Rows by what they are counted under, in the order in which each first occurs."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(row["tool"].server or NATIVE, []).append(row)
-    return [(name, found[0]["tool"].kind != "native", found) for name, found in groups.items()]
+        groups.setdefault(row["place"], []).append(row)
+    return list(groups.items())
 
 
 def _hidden_address(key: str) -> str:
@@ -188,6 +190,7 @@ def _row(view: CallerView, route: Route) -> dict[str, Any]:
     tally = view.tally(route.name)
     return {
         "tool": view.listed(route),
+        "place": place_of(route),
         "href": tool_address(route.name),
         "about": _brief(route.tool.description),
         "calls": tally.executed if tally else 0,
@@ -250,6 +253,8 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
 
 def _hints(route: Route) -> list[str]:
     words = {"readOnlyHint": "reads only", "destructiveHint": "may destroy", "idempotentHint": "may be repeated"}
+    if route.tool.security_level is SecurityLevel.READ_ONLY:
+        del words["readOnlyHint"]  # the level says it
     said = [text for key, text in words.items() if route.tool.annotations.get(key) is True]
     return [*said, *(["talks to the outside world"] if route.tool.annotations.get("openWorldHint") is True else [])]
 
