@@ -75,7 +75,7 @@ MAY_IMPORT = {
         "version",
     },
     "testing": {"core", "wire", "config", "stores", "sources", "calls", "crib"},
-    "project": {"core", "config", "transports", "stores", "sources", "catalog", "calls", "crib"},
+    "project": {"core", "config", "transports", "stores", "credentials", "sources", "catalog", "calls", "crib"},
     "server/answers": {"core", "transports"},
     "server/views": {"core", "config", "stores", "credentials", "catalog", "calls", "crib", "project"},
     "server/mcp": {"core", "wire", "config", "transports", "catalog", "crib"},

@@ -159,8 +159,9 @@ class Refresher:
         self._start_all([shelf for shelf in self.shelves.values() if self.is_stale(shelf)])
         return [shelf for shelf in self.shelves.values() if not shelf.is_known and not shelf.settled.is_set()]
 
-    def _start_all(self, shelves: Iterable[ServerShelf], *, own: bool = False) -> None:
-        """Begin the discoveries that are not under way; ``own`` ones do not make do with what another replica found."""
+    def _start_all(self, shelves: Iterable[ServerShelf], *, own: bool = False, here: bool = False) -> None:
+        """Begin the discoveries that are not under way; ``own`` ones do not make do with what another replica found,
+        and those ``here`` are about the very process that calls will go to."""
         due = [shelf for shelf in shelves if shelf.flight is None]
         if due:
             trace_id = next(events.trace_ids())
@@ -168,11 +169,11 @@ class Refresher:
         for shelf in due:
             shelf.trace_id = trace_id
             self._retries.stop(shelf)
-            shelf.flight = self._tasks.spawn(self._discover(shelf, own), f"discover-{shelf.config.name}")
+            shelf.flight = self._tasks.spawn(self._discover(shelf, own, here), f"discover-{shelf.config.name}")
 
-    def start(self, shelf: ServerShelf, *, own: bool = False) -> asyncio.Task[Record]:
+    def start(self, shelf: ServerShelf, *, own: bool = False, here: bool = False) -> asyncio.Task[Record]:
         """The discovery under way, begun if there is none."""
-        self._start_all([shelf], own=own)
+        self._start_all([shelf], own=own, here=here)
         return cast("asyncio.Task[Record]", shelf.flight)
 
     async def first_record(self, shelf: ServerShelf) -> Record:
@@ -190,10 +191,13 @@ class Refresher:
 
     async def compare(self, shelf: ServerShelf) -> None:
         """See to it that what the server shows was compared with its pins in this run, as far as it can be asked."""
-        record = shelf.record if self._is_compared(shelf) else await self._outcome(shelf, self.start(shelf, own=True))
+        record = shelf.record if self._is_compared(shelf) else await self._ask_here(shelf)
         is_listed = record.status is DiscoveryStatus.SUCCESS  # maybe by another replica, of its own process
         if is_listed and not self._is_compared(shelf):
-            await self._outcome(shelf, self.start(shelf, own=True))
+            await self._ask_here(shelf)
+
+    async def _ask_here(self, shelf: ServerShelf) -> Record:
+        return await self._outcome(shelf, self.start(shelf, own=True, here=True))
 
     def _is_compared(self, shelf: ServerShelf) -> bool:
         return shelf.is_compared or self.quarantine.mode_of(shelf) == PinMode.OFF
@@ -213,12 +217,12 @@ class Refresher:
         await self._store.flush()
         return {record.server: record for record in found}
 
-    async def _discover(self, shelf: ServerShelf, own: bool) -> Record:
+    async def _discover(self, shelf: ServerShelf, own: bool, here: bool) -> Record:
         if shelf.barred:
             self._landed(shelf)
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, None)
             return replace(shelf.record, status=DiscoveryStatus.FAILED, error=barred_words(shelf))
-        if shelf.elsewhere is not None and self._ask_elsewhere is not None:
+        if not here and shelf.elsewhere is not None and self._ask_elsewhere is not None:
             return await self._ask_there(shelf, self._ask_elsewhere)
         if own or shelf.config.is_own or self._flights is None:
             return await self._ask(shelf)

@@ -648,7 +648,7 @@ async def test_a_body_that_is_no_message_is_refused(body, code):
 async def test_a_result_that_cannot_be_written_is_still_answered():
     """A tool may return anything; the client never waits for nothing."""
     source = FakeSource("srv", ["work"])
-    source.answers["work"] = Result({"content": [{"type": "text", "text": object()}]})
+    source.answers["work"] = Result({"content": [], "_meta": {"odd": object()}})
     async with client_of(source) as client:
         await client.hello()
         answer = await client.ask(1, "tools/call", {"name": "srv__work"})

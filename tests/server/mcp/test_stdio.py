@@ -464,7 +464,7 @@ async def test_a_question_fails_when_the_client_leaves():
 async def test_a_result_that_cannot_be_written_is_still_answered():
     """A tool may return anything; the client never waits for nothing."""
     source = FakeSource("srv", [Tool("work")])
-    source.answers["work"] = Result({"content": [{"type": "text", "text": object()}]})
+    source.answers["work"] = Result({"content": [], "_meta": {"odd": object()}})
     async with client_of(source) as client:
         await client.hello()
         answered = await client.ask(1, "tools/call", {"name": "srv__work"})
