@@ -7,6 +7,7 @@ import pytest
 
 from toolcrib.catalog import pins
 from toolcrib.catalog.records import Quarantine, ServerShelf
+from toolcrib.catalog.standing import IN_ORDER
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
@@ -14,6 +15,7 @@ from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.kinds import HoldReason
 from toolcrib.core.offers import Tool
+from toolcrib.core.view import Standing
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 
@@ -26,6 +28,24 @@ def tool(name: str, text: str = "first", **more: object) -> Tool:
 
 async def listed(made: MemoryCrib) -> list[str]:
     return [found.name for found in await made.crib.tools()]
+
+
+async def test_a_call_is_compared_by_its_own_process_although_another_toolcrib_asks():
+    """What the other one's process shows says nothing of the process that the call goes to."""
+    records, asked = MemoryRecords(), []
+    async with memory_crib(FakeSource("files", [tool("read")]), records=records) as made:
+        await made.crib.refresh()
+    changed = FakeSource("files", [tool("read", "now with a twist")])
+
+    async def ask(name: str) -> Standing:
+        asked.append(name)
+        return IN_ORDER
+
+    async with memory_crib(changed, records=records) as made:
+        await made.crib.servers.fresh.follow({"files": IN_ORDER}, ask)
+        result = await made.crib.call("files__read")
+
+    assert (result.error.code, changed.calls, asked) == ("TOOL_PERMISSION_DENIED", [], [])
 
 
 class SlowRecords(MemoryRecords):
