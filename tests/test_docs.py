@@ -114,6 +114,15 @@ def test_the_exit_code_of_every_error_code_is_documented():
     assert exit_code("TOOL_UNAVAILABLE", {"http_status": 401}) == 3
 
 
+def test_every_code_over_http_is_documented():
+    """The codes in the source, but those of variables of the environment and of an answer that is no error."""
+    sources = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
+    known = {code for text in sources for code in re.findall(r'"((?:HTTP|RESOURCE)_[A-Z_]+)"', text)}
+    rows = re.findall(r"^\| (`(?:HTTP|RESOURCE)_.*?) \|", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+
+    assert {code for row in rows for code in re.findall(r"\w+", row)} == known - {"HTTP_PROXY", "HTTP_PREFLIGHT"}
+
+
 def test_every_error_code_is_documented():
     """The codes of the errors page are the codes there are."""
     documented = set(re.findall(r"^\| `(TOOL_\w+)`", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE))

@@ -1,4 +1,7 @@
-"""Take a picture of every page of a demonstration: ``python -m tests.browser.screenshots [FOLDER] [PAGE ...]``."""
+"""Take a picture of every page of a demonstration: ``python -m tests.browser.screenshots [FOLDER] [PAGE ...]``.
+
+The documentation's pictures are made with them, or alone: ``--docs``.
+"""
 
 import argparse
 import asyncio
@@ -12,6 +15,7 @@ from playwright.async_api import Browser, expect
 from tests.browser.chromium import NARROW, WIDE, Person, open_chromium, open_person
 from tests.browser.demo import Demo, open_demo
 from tests.browser.places import Look, looks
+from tests.docs import pictures
 
 THEMES = ("light", "dark")
 SIZES = {"1280": WIDE, "390": NARROW}
@@ -22,12 +26,11 @@ def wanted(demo: Demo, names: list[str]) -> Iterator[Look]:
         yield from (look for look in found if not names or look.name in names)
 
 
-async def take_all(demo: Demo, folder: Path, names: list[str]) -> int:
+async def take_all(chromium: Browser, demo: Demo, folder: Path, names: list[str]) -> int:
     """Every wanted page in both themes and sizes; the count of pictures."""
     todo = list(wanted(demo, names))
-    async with open_chromium() as chromium:
-        for theme, size in product(THEMES, SIZES):
-            await take(chromium, demo, todo, folder / f"{theme}-{size}")
+    for theme, size in product(THEMES, SIZES):
+        await take(chromium, demo, todo, folder / f"{theme}-{size}")
     return len(todo) * len(THEMES) * len(SIZES)
 
 
@@ -59,15 +62,31 @@ async def take_one(person: Person, path: Path) -> None:
     await person.page.set_viewport_size(size)
 
 
+async def work(home: Path, options: argparse.Namespace) -> int:
+    """Take what is wanted; the exit code."""
+    with open_demo(home) as demo:
+        async with open_chromium() as chromium:
+            if not options.docs:
+                count = await take_all(chromium, demo, options.folder, options.pages)
+                print(f"{count} pictures in {options.folder}")
+                if not count:
+                    return 1
+            if options.pages:
+                return 0
+            changed = await pictures.take_pages(chromium, demo)
+    changed += await asyncio.to_thread(pictures.take_terminals, home)
+    print(f"In docs/pictures: {', '.join(changed) or 'nothing'} made anew.")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Take a picture of every page, in both themes and two sizes.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("screenshots"), help="where they go [screenshots]")
     parser.add_argument("pages", nargs="*", help="only these, by name")
+    parser.add_argument("--docs", action="store_true", help="only the pictures of the documentation")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="toolcrib-") as home, open_demo(Path(home)) as demo:
-        count = asyncio.run(take_all(demo, options.folder, options.pages))
-    print(f"{count} pictures in {options.folder}")
-    return 0 if count else 1
+    with tempfile.TemporaryDirectory(prefix="toolcrib-") as home:
+        return asyncio.run(work(Path(home), options))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PINS = Path(__file__).resolve().parent
@@ -133,9 +134,9 @@ def _env_part(name: str) -> Part:
 
 
 def _wheels_part() -> Part:
-    """The packages that an installation of toolcrib needs, for an index of our own."""
-    pins = (PINS.parents[1] / "uv.lock", PINS / "envs" / "installers.txt")
-    return Part(FLEET / "wheels", pins, platform.python_version(), _fill_wheels)
+    """The packages that an installation of toolcrib needs, for an index of our own; what only we need is no part."""
+    pinned_by = f"{platform.python_version()} {_requirements()}"
+    return Part(FLEET / "packages", (PINS / "envs" / "installers.txt",), pinned_by, _fill_wheels)
 
 
 def _install(part: Part) -> None:
@@ -172,15 +173,21 @@ def _uv() -> str:
 def _fill_wheels(part: Part) -> None:
     part.folder.mkdir()
     wanted = part.folder / "requirements.txt"
-    locked = ["--frozen", "--no-dev", "--extra", "yaml", "--no-emit-project", "--no-hashes", "--no-header"]
-    _run([_uv(), "export", "--quiet", *locked, "--output-file", str(wanted)], cwd=PINS.parents[1])
+    wanted.write_text(_requirements())
     pip = [str(env_python("installers")), "-m", "pip"]
     _run(
         [*pip, "download", "--quiet", "--no-deps", "--dest", ".", "--requirement", wanted.name, "pip"], cwd=part.folder
     )
 
 
-def _run(command: Sequence[str], *, cwd: Path) -> None:
+@cache
+def _requirements() -> str:
+    """What the lock says that an installation gets."""
+    locked = ["--frozen", "--no-dev", "--extra", "yaml", "--no-emit-project", "--no-hashes", "--no-header"]
+    return _run([_uv(), "export", "--quiet", *locked], cwd=PINS.parents[1])
+
+
+def _run(command: Sequence[str], *, cwd: Path) -> str:
     # VIRTUAL_ENV would make uv look at the project's environment instead of the part's.
     env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     done = subprocess.run(
@@ -192,6 +199,7 @@ def _run(command: Sequence[str], *, cwd: Path) -> None:
             f"`{' '.join(command)}` failed with exit code {done.returncode}:\n{said}\n"
             "Check that the package index can be reached, then run the same command again."
         )
+    return done.stdout
 
 
 def _node_home() -> Path:

@@ -62,7 +62,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serves the wheel of this very tree, and what it needs."""
     built = tmp_path_factory.mktemp("built")
     run([str(BIN / "hatchling"), "build", "--target", "wheel", "--directory", str(built)], dict(os.environ), cwd=ROOT)
-    handler = type("OurIndex", (Index,), {"folders": (built, FLEET / "wheels")})
+    handler = type("OurIndex", (Index,), {"folders": (built, FLEET / "packages")})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         serving = threading.Thread(target=functools.partial(server.serve_forever, poll_interval=0.01))
         serving.start()

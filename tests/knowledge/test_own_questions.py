@@ -41,6 +41,23 @@ ANSWERED = [
     ("Which formats can the knowledge base read?", "knowledge.md", [r"Markdown, text, HTML, PDF"]),
     ("How long does a token last?", "tokens.md", [r"90 days"]),
     ("How do I disable a tool?", "policies.md", [r"`toolcrib policy \S+ disable`"]),
+    (
+        "How do I require approval before deleting a file?",
+        "policies.md",
+        [r"policy `ask`", r"`toolcrib policy 'files__delete_\*' ask`"],
+    ),
+    ("How do I install toolcrib?", "getting-started.md", [r"`uv tool install toolcrib`"]),
+    ("How do I connect Claude Code?", "import.md", [r"`toolcrib connect claude-code`"]),
+    ("Why is a tool missing or hidden?", "troubleshooting.md", [r"server is not reached", r"quarantine"]),
+    ("Why does my server not start?", "troubleshooting.md", [r"names the cause"]),
+    ("How do I serve on another port?", "troubleshooting.md", [r"`toolcrib up --port 0`"]),
+    ("How do I run toolcrib as a systemd service?", "operating.md", [r"`systemctl --user enable --now toolcrib`"]),
+    ("How do I run toolcrib in a container?", "operating.md", [r"`docker build -f deploy/Dockerfile"]),
+    ("How do I run toolcrib behind a reverse proxy?", "operating.md", [r"ends TLS", r"everybody needs a token"]),
+    ("How do I upgrade toolcrib?", "operating.md", [r"`uv tool upgrade toolcrib`"]),
+    ("How do I back up toolcrib?", "operating.md", [r"copying these files while it is stopped"]),
+    ("How do I move from mcpo to toolcrib?", "coming-from.md", [r"`toolcrib serve --config config\.json"]),
+    ("How do I move from mcp-proxy to toolcrib?", "coming-from.md", [r"`toolcrib serve --config servers\.json"]),
     ("What is a session?", "projects.md", [r"^A session is one agent at work in a project\. \[1\]"]),
 ]
 UNANSWERED = [

@@ -44,6 +44,17 @@ def test_commands_belong_to_the_sentence_that_introduces_them():
     assert str(found.commands[0]) == "`crib add a` (one)"
 
 
+def test_a_command_that_goes_on_in_the_next_line_is_one_command():
+    (said,) = statements(
+        "Run it:\n\n```bash\ndocker run --detach \\\n    --name crib crib  # in the background\nls\n```\n"
+    )
+
+    assert [str(command) for command in said.commands] == [
+        "`docker run --detach --name crib crib` (in the background)",
+        "`ls`",
+    ]
+
+
 def test_commands_that_nothing_introduces_stand_alone():
     said, alone = statements("Ants carry leaves.\n\n```console\n$ crib ls\nants\n```\n")
 
@@ -69,6 +80,14 @@ def test_rows_of_tables_are_told_apart():
     found = statements("| key | meaning |\n|---|---|\n| `level` | how far it **reaches** |\n")
 
     assert [(each.text, each.is_row) for each in found] == [("`level`: how far it reaches", True)]
+
+
+def test_rows_belong_to_no_paragraph():
+    said, row = statements(
+        "What it says is said here.\n\n| cause | do |\n|---|---|\n| it is away | start it once more |\n"
+    )
+
+    assert (said.paragraph, row.paragraph) == (1, 0)
 
 
 def test_records_are_one_to_a_line():

@@ -224,7 +224,7 @@ class AuditConfig:
     """Whether and where calls and security decisions are written down."""
 
     enabled: Annotated[bool, Key(readers.flag, ON)] = False
-    """What comes from files is audited unless they say no; see ``loading.load``."""
+    """What comes from files is audited unless they say no."""
     path: Annotated[str, Key(readers.some_text, as_first_said)] = ""
     """Empty: ``audit.db`` in the user's state directory."""
     values: Annotated[bool, Key(readers.flag, OFF)] = False

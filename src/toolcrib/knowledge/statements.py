@@ -143,6 +143,7 @@ class Statement:
     """Whether it cannot be understood without the one before."""
     is_row: bool = False
     paragraph: int = 0
+    """Which of its text it stands in; 0: in none, it is a row, a record or a command."""
 
     @property
     def is_introduction(self) -> bool:
@@ -155,7 +156,7 @@ def statements(text: str, *, by_line: bool = False) -> list[Statement]:
     if by_line:
         return [Statement(plain(line)) for line in text.splitlines() if is_statement(plain(line))]
     found: list[Statement] = []
-    for number, (kind, lines) in enumerate(_blocks(text)):
+    for number, (kind, lines) in enumerate(_blocks(text), 1):
         if kind == "code":
             _introduce(found, lines)
         elif kind == "row":
@@ -221,10 +222,15 @@ def _commands(lines: Sequence[str]) -> Iterator[Command]:
     if language == "toml":
         yield from _settings(inside[:COMMANDS_MAX])
     elif language in _SHELLS:
-        for line in _typed(inside[:COMMANDS_MAX]):
+        for line in _typed(_whole(inside)[:COMMANDS_MAX]):
             command, _, note = line.partition("  #")
             if len(command) <= LINE_MAX:
                 yield Command(command.strip(), note.strip())
+
+
+def _whole(lines: Sequence[str]) -> list[str]:
+    """The lines of a shell; one that ends with a backslash goes on in the next."""
+    return "\n".join(lines).replace("\\\n", "").split("\n")
 
 
 def _typed(lines: Sequence[str]) -> list[str]:
