@@ -1,15 +1,18 @@
 """A person at a terminal: the command sees one, and what is typed reaches it when it asks."""
 
+import codecs
 import os
 import pty
 import re
 import select
 import subprocess
 import termios
+import threading
 import time
 from collections.abc import Callable
 
 from tests.cli.program import Program
+from tests.fleet.running import until
 
 DEADLINE_S = 150
 
@@ -119,19 +122,20 @@ class Screen:
 
 
 class Terminal:
-    """A person's terminal with a command in it."""
+    """A person's terminal with a command in it; what the command writes is read at once, as terminals do."""
 
     def __init__(self, program: Program, *words: str, columns: int = 100, rows: int = 40) -> None:
-        self.screen = Screen(columns, rows)
-        self.said = ""
-        """Everything the command wrote."""
-        self._ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (rows, columns))
-        self.before = termios.tcgetattr(theirs)
+        self._screen = Screen(columns, rows)
+        self._turn = threading.Lock()
+        self._ours, self._theirs = pty.openpty()
+        termios.tcsetwinsize(self._theirs, (rows, columns))
+        self._before = termios.tcgetattr(self._theirs)
         program.env.setdefault("TERM", "xterm")
         program.env.setdefault("PYTHONIOENCODING", "utf-8")
-        self.process = program.start(*words, stdin=theirs, stdout=theirs, stderr=theirs)
-        self._theirs = theirs
+        self._is_over = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.process = program.start(*words, stdin=self._theirs, stdout=self._theirs, stderr=self._theirs)
 
     def __enter__(self) -> "Terminal":
         return self
@@ -140,37 +144,43 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self._is_over.set()
+        self._reader.join()
         os.close(self._ours)
         os.close(self._theirs)
+
+    def _read(self) -> None:
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        while not self._is_over.is_set():
+            if select.select([self._ours], [], [], 0.05)[0]:
+                said = decode(os.read(self._ours, 65_536))
+                with self._turn:
+                    self._screen.write(said)
 
     @property
     def is_as_before(self) -> bool:
         """Whether the settings of the terminal are those it had."""
-        return termios.tcgetattr(self._theirs) == self.before
+        return termios.tcgetattr(self._theirs) == self._before
 
-    def look(self, wait_s: float = 0.05) -> str:
+    @property
+    def text(self) -> str:
         """What is to be seen now."""
-        while select.select([self._ours], [], [], wait_s)[0]:
-            said = os.read(self._ours, 65_536).decode(errors="replace")
-            self.said += said
-            self.screen.write(said)
-            wait_s = 0.0
-        return self.screen.text
+        with self._turn:
+            return self._screen.text
 
     def wait_for(self, condition: Callable[[str], bool], what: str) -> str:
         """What is to be seen once that holds for it."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition(self.look()):
-            assert time.monotonic() < deadline, f"{what}: {self.screen.text}"
-            assert self.process.poll() is None, self.screen.text
-        return self.screen.text
+        seen = [""]
+
+        def holds() -> bool:
+            seen[0] = self.text
+            return condition(seen[0]) or self.process.poll() is not None
+
+        until(holds, deadline_s=DEADLINE_S, what=what)
+        assert condition(seen[0]), f"{what}: {seen[0]}"
+        return seen[0]
 
     def stop(self, sign: int) -> int:
         """End the command with a signal; its exit code."""
         self.process.send_signal(sign)
-        deadline = time.monotonic() + DEADLINE_S
-        while self.process.poll() is None:
-            self.look()  # a terminal that nobody reads fills up
-            assert time.monotonic() < deadline, self.screen.text
-        self.look()
-        return self.process.wait()
+        return self.process.wait(DEADLINE_S)

@@ -135,7 +135,7 @@ def test_ctrl_c_while_it_moves_leaves_the_terminal_as_it_was(gated: Program):
         terminal.wait_for(lambda text: "starting" in text, "the table")
         assert terminal.stop(signal.SIGINT) == 0
 
-        assert "starting" not in terminal.screen.text
+        assert "starting" not in terminal.text
         assert terminal.is_as_before
 
 
@@ -146,7 +146,7 @@ def test_afterwards_it_is_quiet_until_something_breaks(gated: Program):
         before = terminal.wait_for(lambda text: "toolcrib cost" in text, "the table")
         gated.run("servers", "refresh", "broken")
         gated.run("call", "tiny__echo", "text=x")
-        assert terminal.look() == before
+        assert terminal.text == before
         kept = gated.run("logs").stdout
         gated.write("[serve]\nport = 0", gated.tiny(), gated.broken("second"))
         text = terminal.wait_for(lambda text: "second" in text, "news of what broke")

@@ -127,7 +127,8 @@ async def watch(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
         await asyncio.sleep(SOON_S)
         while not stop.is_set():
             rows = board.rows()
-            console.panel(board_lines(console, rows, board.seconds, shutil.get_terminal_size()))
+            lines = board_lines(console, rows, board.seconds, shutil.get_terminal_size())
+            await asyncio.to_thread(console.panel, lines)
             if waits[0].done() and is_settled(rows):
                 waits[0].result()
                 return True

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Console:
     """The lines that stay at the bottom of the terminal."""
     _drawn: tuple[str, ...] = ()
     """Those of them that are to be seen now."""
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+    """What moves may be drawn beside the event loop: a terminal that nobody reads must not hold that up."""
 
     @classmethod
     def standard(cls) -> Self:
@@ -63,9 +66,10 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """One piece of data; the caller has made it safe."""
-        self._hide_panel()
-        self.out.write(text + "\n")
-        self._draw_panel()
+        with self._turn:
+            self._hide_panel()
+            self.out.write(text + "\n")
+            self._draw_panel()
 
     def print_foreign(self, text: str) -> None:
         """Text of a stranger: as it is for a program, made safe for a terminal."""
@@ -84,10 +88,11 @@ class Console:
 
     def write_log(self, line: str) -> None:
         """A finished line of the log."""
-        self._hide_panel()
-        self.err.write(line + "\n")
-        self.err.flush()
-        self._draw_panel()
+        with self._turn:
+            self._hide_panel()
+            self.err.write(line + "\n")
+            self.err.flush()
+            self._draw_panel()
 
     def status(self, text: str) -> None:
         """What is being waited for, on a line that goes away; only where a person may be watching."""
@@ -96,14 +101,16 @@ class Console:
 
     def panel(self, lines: Sequence[str]) -> None:
         """Lines that stay at the bottom, and go away; the caller has made them safe, and narrower than the terminal."""
-        if self.is_live and not self.hold_status:
-            self._panel = tuple(lines)
-            self._draw_panel()
+        with self._turn:
+            if self.is_live and not self.hold_status:
+                self._panel = tuple(lines)
+                self._draw_panel()
 
     def end_status(self) -> None:
         """Nothing is waited for any more."""
-        self._hide_panel()
-        self._panel = ()
+        with self._turn:
+            self._hide_panel()
+            self._panel = ()
 
     def _draw_panel(self) -> None:
         """In one piece, over what is there, so that nothing flickers."""

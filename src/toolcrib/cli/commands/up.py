@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.cli.background import BACKGROUND, run_background
@@ -106,8 +106,14 @@ async def _show_live(serving: Serving, log: UpLog, options: Options, console: Co
     console.print()
     if await watch(serving.crib, console, stop):
         usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_log, DAYS))
-        print_servers(console, _views(serving, log))
-        console.print(_cost(serving, await usage))
+        views, cost = _views(serving, log), _cost(serving, await usage)
+        await asyncio.to_thread(_print_table, console, views, cost)
+
+
+def _print_table(console: Console, views: Sequence[ServerView], cost: str) -> None:
+    print_servers(console, views)
+    console.print(cost)
+    console.out.flush()
 
 
 async def _show_once(serving: Serving, log: UpLog, options: Options, console: Console, stop: Stop) -> None:
@@ -120,8 +126,7 @@ async def _show_once(serving: Serving, log: UpLog, options: Options, console: Co
         console.print_json(_document(serving, _views(serving, log)))
         return
     _show_origin(serving, console)
-    print_servers(console, _views(serving, log))
-    console.print(_cost(serving, await usage))
+    _print_table(console, _views(serving, log), _cost(serving, await usage))
     for line in connection_lines(serving, console):
         console.print(line)
 
