@@ -101,7 +101,7 @@ def env_python(env: str) -> Path:
 def parts(*, conformance: bool) -> list[Part]:
     """Every part, in the order they are installed."""
     npm = ["npm", "npm-page", "npm-browser", "npm-oauth", *(["npm-conformance"] if conformance else [])]
-    return [*map(_npm_part, npm), *map(_env_part, ENVS), _wheels_part()]
+    return [*map(_npm_part, npm), *map(_env_part, ENVS), _wheels_part(), _image_part()]
 
 
 def ensure(*, conformance: bool = False) -> list[str]:
@@ -138,6 +138,12 @@ def _wheels_part() -> Part:
     return Part(FLEET / "wheels", pins, platform.python_version(), _fill_wheels)
 
 
+def _image_part() -> Part:
+    """The packages that the container image is built of, and what builds toolcrib itself."""
+    pins = (PINS.parents[1] / "uv.lock", PINS / "envs" / "building.txt")
+    return Part(FLEET / "wheels-image", pins, platform.python_version(), _fill_image)
+
+
 def _install(part: Part) -> None:
     print(f"installing {part.folder.name} ...", file=sys.stderr, flush=True)
     shutil.rmtree(part.folder, ignore_errors=True)
@@ -171,12 +177,26 @@ def _uv() -> str:
 
 def _fill_wheels(part: Part) -> None:
     part.folder.mkdir()
+    _download(part, ("yaml",), "pip")
+
+
+def _fill_image(part: Part) -> None:
+    part.folder.mkdir()
+    _download(part, IMAGE_EXTRAS, "--requirement", str(part.pins[1]))
+
+
+IMAGE_EXTRAS = ("postgres", "redis", "kb", "jwt")
+
+
+def _download(part: Part, extras: Sequence[str], *more: str) -> None:
+    """The wheels that toolcrib needs with these extras, as they are locked."""
     wanted = part.folder / "requirements.txt"
-    locked = ["--frozen", "--no-dev", "--extra", "yaml", "--no-emit-project", "--no-hashes", "--no-header"]
+    chosen = [word for extra in extras for word in ("--extra", extra)]
+    locked = ["--frozen", "--no-dev", *chosen, "--no-emit-project", "--no-hashes", "--no-header"]
     _run([_uv(), "export", "--quiet", *locked, "--output-file", str(wanted)], cwd=PINS.parents[1])
     pip = [str(env_python("installers")), "-m", "pip"]
     _run(
-        [*pip, "download", "--quiet", "--no-deps", "--dest", ".", "--requirement", wanted.name, "pip"], cwd=part.folder
+        [*pip, "download", "--quiet", "--no-deps", "--dest", ".", "--requirement", wanted.name, *more], cwd=part.folder
     )
 
 
