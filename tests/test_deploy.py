@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.fleet.install import IMAGE_EXTRAS
 
 from toolcrib.calls.metrics import exposition
 from toolcrib.cli.main import COMMANDS
@@ -54,6 +56,70 @@ def test_every_command_line_is_one_that_toolcrib_takes(command):
 
     assert name in COMMANDS
     assert [option for option in options if option not in shown] == []
+
+
+def dockerfile() -> dict[str, str]:
+    """Instruction → what it says; of several, the last."""
+    text = re.sub(r"\\\n\s*", " ", (DEPLOY / "Dockerfile").read_text())
+    return dict(line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def image_steps() -> list[list[str]]:
+    """The commands by which the image is built, in their order."""
+    text = re.sub(r"\\\n\s*", " ", (DEPLOY / "Dockerfile").read_text())
+    runs = [line.removeprefix("RUN ") for line in text.splitlines() if line.startswith("RUN ")]
+    return [shlex.split(step) for line in runs for step in line.split("&&")]
+
+
+def goes_into_the_image(name: str) -> bool:
+    """What ``.dockerignore`` lets through: everything is left out but what it names."""
+    lines = (DEPLOY.parent / ".dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in lines if line.startswith("!")}
+    return Path(name).parts[0] in kept and "__pycache__" not in name
+
+
+def test_the_image_is_built_of_what_is_there():
+    """A Python that toolcrib is for, files that are not left out, extras and a command that exist."""
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = [*wheel["packages"], *wheel["force-include"], project["project"]["readme"]]
+    needed += project["project"]["license-files"]
+    said, steps = dockerfile(), image_steps()
+    python = re.fullmatch(r"python:(3\.\d+)-slim", said["FROM"])
+    install = next(words for words in steps if words[:3] == ["uv", "pip", "install"])
+    extras = re.fullmatch(r"/src\[([\w,-]+)\]", install[-1])
+    entry, (command, option, config) = json.loads(said["ENTRYPOINT"]), json.loads(said["CMD"])
+
+    assert python
+    assert f"Programming Language :: Python :: {python[1]}" in project["project"]["classifiers"]
+    assert said["COPY"] == ". /src"
+    assert [name for name in ["pyproject.toml", *needed] if not goes_into_the_image(name)] == []
+    assert [name for name in needed if not (DEPLOY.parent / name).exists()] == []
+    assert not goes_into_the_image(".venv/bin/python")
+    assert [words[0] for words in steps] == ["pip", "uv", "rm", "useradd"]
+    assert extras
+    assert sorted(extras[1].split(",")) == sorted(IMAGE_EXTRAS)
+    assert set(IMAGE_EXTRAS) <= set(project["project"]["optional-dependencies"])
+    assert steps[-1][-1] == said["USER"]
+    assert entry == list(project["project"]["scripts"])
+    assert command in COMMANDS
+    assert option == "--config"
+    assert {f"./toolcrib.toml:{config}:ro"} == {v for each in ours() for v in each["volumes"]}
+
+
+def ours() -> list[dict]:
+    return [service for service in compose()["services"].values() if "build" in service]
+
+
+def test_the_pythons_that_are_named_are_the_ones_it_is_for():
+    """In the package's own description, in the README, in ``dev``."""
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(project["classifiers"]), re.MULTILINE)
+
+    assert project["requires-python"] == f">={named[0]}"
+    assert named == [f"3.{minor}" for minor in range(11, 11 + len(named))]
+    assert f"Python {named[0]} or newer" in (DEPLOY.parent / "README.md").read_text()
+    assert f"needs Python {named[0]} or newer" in (DEPLOY.parent / "dev").read_text()
 
 
 def _with_toolcrib() -> dict[str, str]:

@@ -26,7 +26,7 @@ def known(tiny):
 def test_commands_and_groups_come_first(toolcrib):
     """An empty line offers every command; a beginning offers what fits."""
     assert set(completed(toolcrib, "")) == {name.split()[0] for name in COMMANDS}
-    assert completed(toolcrib, "se") == ["serve", "service", "servers"]
+    assert completed(toolcrib, "se") == ["serve", "service", "servers", "secrets"]
     assert completed(toolcrib, "servers", "re") == ["refresh"]
     assert completed(toolcrib, "tokens", "") == ["create", "ls", "revoke", "reset"]
     assert completed(toolcrib, "cost", "--d") == ["--days"]

@@ -102,7 +102,7 @@ def env_python(env: str) -> Path:
 def parts(*, conformance: bool) -> list[Part]:
     """Every part, in the order they are installed."""
     npm = ["npm", "npm-page", "npm-browser", "npm-oauth", "npm-remote", *(["npm-conformance"] if conformance else [])]
-    return [*map(_npm_part, npm), *map(_env_part, ENVS), _wheels_part()]
+    return [*map(_npm_part, npm), *map(_env_part, ENVS), _wheels_part(), _image_part()]
 
 
 def ensure(*, conformance: bool = False) -> list[str]:
@@ -135,8 +135,14 @@ def _env_part(name: str) -> Part:
 
 def _wheels_part() -> Part:
     """The packages that an installation of toolcrib needs, for an index of our own; what only we need is no part."""
-    pinned_by = f"{platform.python_version()} {_requirements()}"
+    pinned_by = f"{platform.python_version()} {_requirements(('yaml',))}"
     return Part(FLEET / "packages", (PINS / "envs" / "installers.txt",), pinned_by, _fill_wheels)
+
+
+def _image_part() -> Part:
+    """The packages that the container image is built of, and what builds toolcrib itself."""
+    pinned_by = f"{platform.python_version()} {_requirements(IMAGE_EXTRAS)}"
+    return Part(FLEET / "wheels-image", (PINS / "envs" / "building.txt",), pinned_by, _fill_image)
 
 
 def _install(part: Part) -> None:
@@ -172,18 +178,32 @@ def _uv() -> str:
 
 def _fill_wheels(part: Part) -> None:
     part.folder.mkdir()
+    _download(part, ("yaml",), "pip")
+
+
+def _fill_image(part: Part) -> None:
+    part.folder.mkdir()
+    _download(part, IMAGE_EXTRAS, "--requirement", str(part.pins[0]))
+
+
+IMAGE_EXTRAS = ("postgres", "redis", "kb", "jwt")
+
+
+def _download(part: Part, extras: tuple[str, ...], *more: str) -> None:
+    """The wheels that toolcrib needs with these extras, as they are locked."""
     wanted = part.folder / "requirements.txt"
-    wanted.write_text(_requirements())
+    wanted.write_text(_requirements(extras))
     pip = [str(env_python("installers")), "-m", "pip"]
     _run(
-        [*pip, "download", "--quiet", "--no-deps", "--dest", ".", "--requirement", wanted.name, "pip"], cwd=part.folder
+        [*pip, "download", "--quiet", "--no-deps", "--dest", ".", "--requirement", wanted.name, *more], cwd=part.folder
     )
 
 
 @cache
-def _requirements() -> str:
-    """What the lock says that an installation gets."""
-    locked = ["--frozen", "--no-dev", "--extra", "yaml", "--no-emit-project", "--no-hashes", "--no-header"]
+def _requirements(extras: tuple[str, ...]) -> str:
+    """What the lock says that an installation with these extras gets."""
+    chosen = [word for extra in extras for word in ("--extra", extra)]
+    locked = ["--frozen", "--no-dev", *chosen, "--no-emit-project", "--no-hashes", "--no-header"]
     return _run([_uv(), "export", "--quiet", *locked], cwd=PINS.parents[1])
 
 

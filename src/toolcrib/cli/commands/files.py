@@ -162,7 +162,8 @@ examples:
   toolcrib import server.json --only weather --yes
   toolcrib import --sync             what changed since at the places servers came from
 
-Nothing is run, nothing is trusted, and secrets stay references. What you changed by hand is never overwritten.""",
+Nothing is run and nothing is trusted. Secrets become references, and toolcrib keeps their values; what is served
+already is not added twice, and stays served. What you changed by hand is never overwritten.""",
 )
 def run_import(options: Options, console: Console) -> int:
     """Show the difference, ask, write."""
