@@ -67,7 +67,7 @@ def test_nothing_that_is_printed_at_import_reaches_the_protocol(toolcrib):
     toolcrib.config.write_text('native = ["loud"]\n')
     toolcrib.env["PYTHONPATH"] = str(toolcrib.project)
 
-    result = toolcrib.run("stdio", stdin=request(1, "tools/call", name="quiet", arguments={}))
+    result = toolcrib.run("stdio", "--alone", stdin=request(1, "tools/call", name="quiet", arguments={}))
 
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [1]
     assert json.loads(result.stdout)["result"]["content"][0]["text"] == "done"
