@@ -3,6 +3,7 @@
 Those for a framework run beside its other tests, in tests/adapters.
 """
 
+import ast
 import re
 import shlex
 import sys
@@ -121,6 +122,41 @@ def test_every_code_over_http_is_documented():
     rows = re.findall(r"^\| (`(?:HTTP|RESOURCE)_.*?) \|", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
 
     assert {code for row in rows for code in re.findall(r"\w+", row)} == known - {"HTTP_PROXY", "HTTP_PREFLIGHT"}
+
+
+ROWS = [
+    f"{part}{number}"
+    for part, count in zip("ABCDE", (16, 14, 18, 7, 10), strict=True)
+    for number in range(1, count + 1)
+]
+
+
+def specification() -> dict[str, list[str]]:
+    """The rows of the specification, each with the tests that it names."""
+    page = (ROOT / "docs" / "specification.md").read_text()
+    lines = re.findall(r"^\| ([A-E]\d+) \| .+? \| .+? \| (.+) \|$", page, re.MULTILINE)
+    return {row: re.findall(r"`([\w/.]+::\w+)`", tests) for row, tests in lines}
+
+
+def test_the_specification_has_every_row_and_each_one_names_its_tests():
+    """In their order; none is done by halves."""
+    found = specification()
+
+    assert list(found) == ROWS
+    assert all(found.values())
+    assert "partly" not in (ROOT / "docs" / "specification.md").read_text()
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_test_that_the_specification_names_is_there(row: str):
+    """At the top of its file, where it is collected."""
+    for named in specification()[row]:
+        path, _, name = named.partition("::")
+        tree = ast.parse((ROOT / "tests" / path).read_text())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+        assert name.startswith("test_")
+        assert name in functions, named
 
 
 def test_every_error_code_is_documented():

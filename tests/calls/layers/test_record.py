@@ -215,3 +215,19 @@ def test_how_long_a_slow_call_took_is_told_to_the_millisecond():
     told = slow(Request("srv__work", "work", {}, "id-1"), 1.23456)
 
     assert (told.level, told.fields) == ("warning", {"tool": "srv__work", "id": "id-1", "seconds": 1.235})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "level"), [("info", "", "info"), ("debug", "", "debug"), ("info", "x", "warning")]
+)
+async def test_calls_that_went_well_are_told_at_the_level_that_is_wanted(wanted, code, level):
+    """As quietly as ever unless somebody says otherwise; failures are warnings always."""
+    heard, outcome = list[Event](), FAILED if code else FINE
+
+    async def source(call: Request) -> Result:
+        return outcome
+
+    layer = observe(Watchers(Metrics(), heard.append), Told(ManualClock(), level=wanted))
+    await layer(Subject("srv__work", "srv", Tool("work")), source)(Request("srv__work", "work", {}, "id-1"))
+
+    assert [(event.name, event.level) for event in heard] == [(events.CALL_FINISHED, level)]
