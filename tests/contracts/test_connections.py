@@ -173,7 +173,7 @@ def refreshing(token: str) -> dict[str, str]:
 
 
 def is_let_in(server: BuiltinAuthorizationServer, tokens: dict[str, object]) -> bool:
-    callers = ConnectedCallers(server.book, server._callers.users, server._now)
+    callers = ConnectedCallers(server.book, server._callers.users, server.now)
     server.book.read(ConnectedClient)  # what another replica is told of without being asked
     return callers.identify(str(tokens["access_token"]).encode()) is not None
 

@@ -246,6 +246,7 @@ READERS = {
     "catalog/flights.py": "when a server is asked again, for people",
     "catalog/records.py": "when a tool was accepted; how old a record of another run is",
     "catalog/refresh.py": "when a server was asked; how old a record of another run is",
+    "cli/commands/clients.py": "whether a client is connected; when somebody is invited",
     "cli/commands/tokens.py": "whether a token works",
     "cli/logs.py": "when something happened, for people",
     "cli/opening.py": "when a token is made",

@@ -92,6 +92,8 @@ PROGRAMS: Mapping[str, Callable[[], str | None]] = {
     "tmux": lambda: shutil.which("tmux"),
     "redis-server": lambda: shutil.which("redis-server"),
     "haproxy": lambda: shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin"),
+    "nginx-light": lambda: shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin"),
+    "caddy": lambda: shutil.which("caddy"),
 }
 
 

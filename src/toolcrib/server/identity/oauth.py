@@ -202,7 +202,7 @@ class BuiltinAuthorizationServer:
         callers: ConnectedCallers,
         now: Callable[[], float],
     ) -> None:
-        self.resource, self.clients, self._callers, self._now = resource, clients, callers, now
+        self.resource, self.clients, self._callers, self.now = resource, clients, callers, now
         resource.has_own = True
 
     @property
@@ -293,7 +293,7 @@ class BuiltinAuthorizationServer:
         """Where to send a person who lets a client in, as far as ``level``; never further than they may reach."""
         if not is_person(user) or user.grants.level is None:
             raise OAuthProblem("access_denied", "Only the owner and people who were invited can let clients in.")
-        reach, now = min(level, request.level, user.grants.level, key=_rank), self._now()
+        reach, now = min(level, request.level, user.grants.level, key=_rank), self.now()
         grants = user.grants
         connection = ConnectedClient(
             secrets.token_hex(8),
@@ -320,7 +320,7 @@ class BuiltinAuthorizationServer:
 
     def _keep_code(self, code: AuthorizationCode, client: ClientDescription) -> None:
         with self.book.changing() as desk:
-            now = self._now()
+            now = self.now()
             if sum(each.state(now) == "active" for each in desk.all(ConnectedClient)) >= CONNECTIONS_MAX:
                 raise OAuthProblem("access_denied", f"{CONNECTIONS_MAX} clients are connected; revoke some first.")
             registered = desk.get(RegisteredClient, client.id)
@@ -358,7 +358,7 @@ class BuiltinAuthorizationServer:
             problem = OAuthProblem("invalid_grant", "This code was used before; what it was used for is revoked.")
             problem.ended = self._end(desk, code.connection.id, "its code was used twice")
             return problem
-        is_timely = code.connection.created - CODE_S <= self._now() < code.expires
+        is_timely = code.connection.created - CODE_S <= self.now() < code.expires
         if not is_timely or not self._callers.is_user(code.connection.user):
             return OAuthProblem("invalid_grant", "This code has expired.")
         return _misfit(code, code.connection, given)
@@ -380,7 +380,7 @@ class BuiltinAuthorizationServer:
         self, desk: RecordDesk, connection: ConnectedClient | None, token: str, given: Mapping[str, str]
     ) -> OAuthProblem | None:
         """Why a refresh token of ours is not taken; one that was replaced ends the connection."""
-        now = self._now()
+        now = self.now()
         if connection is None or connection.state(now) != "active" or not self._callers.is_user(connection.user):
             return OAuthProblem("invalid_grant", "This client is not connected any more.")
         if given.get("client_id", connection.client_id) != connection.client_id:
@@ -398,7 +398,7 @@ class BuiltinAuthorizationServer:
     ) -> dict[str, Any]:
         """New tokens for a connection; the refresh token it had before works no more. An access token may reach less
         than the connection does."""
-        now, refresh = self._now(), make_refresh_token(connection.id, key)
+        now, refresh = self.now(), make_refresh_token(connection.id, key)
         kept = replace(connection, refreshed=now, until=now + IDLE_S, refresh_sha256=digest(refresh))
         desk.put(kept)
         return {
@@ -418,7 +418,7 @@ class BuiltinAuthorizationServer:
         """End a client that a caller may look after; waits."""
         if connection_id not in {each.id for each in self.connected(caller, is_operator=is_operator)}:
             raise NoSuchConnection(connection_id)
-        return revoke_connection(self.book, connection_id, self._now(), "a person disconnected it")
+        return revoke_connection(self.book, connection_id, self.now(), "a person disconnected it")
 
     async def revoke(self, given: Mapping[str, str]) -> ConnectedClient | None:
         """End the connection that a token belongs to; ``None`` if it belongs to none (RFC 7009)."""
@@ -440,7 +440,7 @@ class BuiltinAuthorizationServer:
         connection = desk.get(ConnectedClient, connection_id)
         if connection is None or connection.revoked is not None:
             return None
-        return end_connection(desk, connection, self._now(), reason)
+        return end_connection(desk, connection, self.now(), reason)
 
 
 def _misfit(code: AuthorizationCode, connection: ConnectedClient, given: Mapping[str, str]) -> OAuthProblem | None:

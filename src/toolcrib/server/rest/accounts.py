@@ -1,12 +1,11 @@
 """The accounts at servers over REST: who is signed in where, and signing in and out; and the clients signed in here."""
 
 import asyncio
-import time
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.view import View
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
-from toolcrib.server.identity.oauth import BuiltinAuthorizationServer, audit_entry
+from toolcrib.server.identity.oauth import audit_entry
 from toolcrib.server.rest.about import About, RestResource
 from toolcrib.server.views.accounts import (
     AccountList,
@@ -80,13 +79,11 @@ CLIENTS = RestResource(
 @CLIENTS.route("GET", "/clients", About("List the connected clients", ClientList, "Your own; all for an operator."))
 async def _list_clients(visit: PageRequest) -> HttpAnswer:
     visit.need_known()
-    server, now = visit.served.oauth, time.time()
-    found = [] if server is None else await asyncio.to_thread(_connected, server, visit)
-    return json_answer(ClientList([client_view(each, now) for each in found]))
-
-
-def _connected(server: BuiltinAuthorizationServer, visit: PageRequest) -> list[ConnectedClient]:
-    return server.connected(visit.caller, is_operator=visit.is_operator())
+    server = visit.served.oauth
+    if server is None:
+        return json_answer(ClientList([]))
+    found = await asyncio.to_thread(server.connected, visit.caller, is_operator=visit.is_operator())
+    return json_answer(ClientList([client_view(each, server.now()) for each in found]))
 
 
 @CLIENTS.route(
@@ -97,7 +94,7 @@ def _connected(server: BuiltinAuthorizationServer, visit: PageRequest) -> list[C
 async def _disconnect(visit: PageRequest) -> HttpAnswer:
     visit.need_known()
     ended = await disconnect(visit)
-    return json_answer(client_view(ended, time.time()))
+    return json_answer(client_view(ended, ended.refreshed))
 
 
 async def disconnect(visit: PageRequest) -> ConnectedClient:

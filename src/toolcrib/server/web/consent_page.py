@@ -6,7 +6,6 @@ pages of their own (RFC 9700, 4.11.2).
 """
 
 import asyncio
-import time
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -27,7 +26,7 @@ from toolcrib.server.identity.oauth_clients import OAuthProblem, is_own_machine
 from toolcrib.server.identity.oauth_tokens import OWNER_USER, is_person
 from toolcrib.server.rest.accounts import disconnect
 from toolcrib.server.router import is_own_origin
-from toolcrib.server.views.accounts import client_view
+from toolcrib.server.views.accounts import ClientView, client_view
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on, me_of
 from toolcrib.server.web.settings_page import ROWS, patterns
@@ -35,7 +34,6 @@ from toolcrib.server.web.static_files import CONTENT_SECURITY_POLICY
 from toolcrib.server.web.words import clock
 from toolcrib.stores.connections import (
     INVITED_S,
-    ConnectedClient,
     InvitationOver,
     accept_invitation,
     find_invitation,
@@ -174,17 +172,18 @@ async def _show_clients(pages: Pages, visit: PageRequest) -> HttpAnswer:
 async def _clients(pages: Pages, visit: PageRequest, **values: Any) -> HttpAnswer:
     """The connected clients: their own for everybody who is signed in, all for an operator."""
     visit.need_known()
-    server, now, may_invite = visit.served.oauth, time.time(), visit.is_operator()
-    found: list[ConnectedClient] = []
+    server, may_invite = visit.served.oauth, visit.is_operator()
+    rows: list[tuple[ClientView, str]] = []
     if server is not None:
         found = await asyncio.to_thread(server.connected, visit.caller, is_operator=may_invite)
+        rows = [(client_view(each, server.now()), clock(each.refreshed)) for each in found[:ROWS]]
     filled = {"link": "", "problem": "", "fields": {}} | values
     return pages.render(
         visit,
         "settings/clients.html",
         status=422 if filled["problem"] else 200,
         is_on=server is not None,
-        rows=[(client_view(each, now), clock(each.refreshed)) for each in found[:ROWS]],
+        rows=rows,
         levels=[level for level in SecurityLevel if may_operate(visit.caller, level)],
         may_invite=may_invite and server is not None,
         is_confirmed=visit.signed_in is None or visit.signed_in.is_confirmed,
@@ -212,7 +211,7 @@ async def _invite(pages: Pages, visit: PageRequest) -> HttpAnswer:
         raise forbidden("Choose a level that you have yourself.")
     name, grants = fields.get("name", "").strip(), Grants(level, patterns(fields, "servers"), patterns(fields, "tools"))
     try:
-        word = await asyncio.to_thread(invite, server.book, pages.tokens, name, grants, time.time())
+        word = await asyncio.to_thread(invite, server.book, pages.tokens, name, grants, server.now())
     except ToolcribError as error:
         return await _clients(pages, visit, problem=str(error), fields=fields)
     await visit.view.note(AuditEntry("client", level=level, decision="invited", details={"user": name}))
@@ -226,8 +225,9 @@ INVITE_PATH = "/invite"
 @ROUTES.get(INVITE_PATH)
 async def _show_invitation(pages: Pages, visit: PageRequest) -> HttpAnswer:
     """Looking accepts nothing: programs that preview links do that."""
+    server = _server_of(visit)
     try:
-        kept = await asyncio.to_thread(find_invitation, _server_of(visit).book, visit.word("word"), time.time())
+        kept = await asyncio.to_thread(find_invitation, server.book, visit.word("word"), server.now())
     except InvitationOver as over:
         return _over(pages, over)
     return pages.render_bare("invite.html", name=kept.name, word=visit.word("word"), text="")
@@ -237,9 +237,9 @@ async def _show_invitation(pages: Pages, visit: PageRequest) -> HttpAnswer:
 async def _accept(pages: Pages, visit: PageRequest) -> HttpAnswer:
     if not is_own_origin(visit.request):
         raise HttpProblem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not accept this for you.")
-    book, word = _server_of(visit).book, visit.form().get("word", "")
+    server, word = _server_of(visit), visit.form().get("word", "")
     try:
-        token, text = await asyncio.to_thread(accept_invitation, book, pages.tokens, word, time.time())
+        token, text = await asyncio.to_thread(accept_invitation, server.book, pages.tokens, word, server.now())
     except InvitationOver as over:
         return _over(pages, over)
     noted = AuditEntry("client", caller=token.caller.id, decision="accepted", details={"user": token.name})
