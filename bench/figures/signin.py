@@ -15,7 +15,7 @@ from pathlib import Path
 from bench import environments
 from bench.contenders import TOOLCRIB, Argv, Command, Place
 from bench.figures import calls
-from bench.figures.durability import Never
+from bench.figures.durability import Never, Subject
 from bench.goals import SUBJECT, AtLeast, AtMost, Goal, Limit, Ratio, Results, Round
 from bench.options import Options
 from bench.report import Column, Report
@@ -61,23 +61,21 @@ async def _compare(stage: SignInStage, place: Path, rounds: int, phase_s: float)
         replace(TOOLCRIB, http=_command(stage.table(), signed), stdio=None),
         replace(TOOLCRIB, name=STATIC, http=_command(stage.table(header), signed), stdio=None),
     ]
-    four: dict[str, list[float]] = {SUBJECT: [], SDK: []}
-
-    async def one_round(running: Running) -> Round:
-        if running.name == SUBJECT:
-            four[SUBJECT].append((await stage.order("parallel", home=str(beside)))["s"])
-            four[SDK].append(await _ask_sdk(stage.url, got["token"], got["client"]))
-        return await calls.one_round(running, quotas[running.name])
-
     async with Scenario(NOTHING_BEHIND) as scenario:
         scenario.servers[SERVER] = {"url": stage.url}
         async with all_up(contenders, scenario, "http") as up:
             quotas = {running.name: quota for running in up if (quota := await calls.size_up(running, phase_s))}
-            results = await visit([running for running in up if running.name in quotas], rounds, one_round)
-    told = zip(results.get(SUBJECT, []), four[SUBJECT], strict=False)
-    results[SUBJECT] = [{**round_, "four_s": seconds} for round_, seconds in told]
-    results[SDK] = [{"four_s": seconds} for seconds in four[SDK]]
-    return results
+            ready = [running for running in up if running.name in quotas]
+            results = await visit(ready, rounds, lambda running: calls.one_round(running, quotas[running.name]))
+
+    async def four_calls(subject: Subject) -> Round:
+        if subject.name == SUBJECT:
+            return {"four_s": (await stage.order("parallel", home=str(beside)))["s"]}
+        return {"four_s": await _ask_sdk(stage.url, got["token"], got["client"])}
+
+    four = await visit([Subject(SUBJECT), Subject(SDK)], rounds, four_calls)
+    together = zip(results.get(SUBJECT, []), four[SUBJECT], strict=False)
+    return {**results, SUBJECT: [{**one, **other} for one, other in together], SDK: four[SDK]}
 
 
 def _command(tables: str, signed: Path) -> Command:
