@@ -280,10 +280,7 @@ READERS = {
     "stores/local.py": "when a task changed",
     "stores/postgres/lock.py": "when somebody answered",
     "stores/lockfile.py": "when somebody answered",
-    "server/rest/accounts.py": "whether a client is still connected, for people",
     "server/views/accounts.py": "whether somebody is still signed in, for people",
-    "server/web/consent_page.py": "whether an invitation still counts",
-    "cli/commands/clients.py": "whether an invitation still counts; whether a client is still connected, for people",
     "stores/run_files.py": "since when somebody serves, for people",
 }
 
