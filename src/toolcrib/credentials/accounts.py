@@ -22,18 +22,19 @@ from toolcrib.config.oauth import OAuthConfig
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import SignInNeeded, SourceUnavailable, StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
-from toolcrib.core.kinds import FailureKind, SignInMode
+from toolcrib.core.kinds import SignInMode
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
 from toolcrib.credentials.discovery import Discovered, DiscoveryStep, OutwardRequests, ServerDiscovery
-from toolcrib.credentials.issuer import Issuer, TokenWish, configured_client, is_transient, obtain
+from toolcrib.credentials.issuer import Issuer, TokenWish, bind_client, configured_client, is_transient, obtain
+from toolcrib.credentials.lacking import SignInTold, WantedScopes
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
     Challenge,
-    IssuerRefused,
     OAuthClient,
     TokenSet,
     choose_scopes,
+    renewal_due_s,
     with_scopes,
 )
 from toolcrib.credentials.vault import Vault, VaultKey
@@ -42,18 +43,15 @@ from toolcrib.stores.credentials import CredentialStore
 OWNER = "owner"
 """Whose account it is where somebody on this machine signs in, or the holder of the owner's token."""
 LOCAL = frozenset({"local", "owner", ""})
-EARLY_SHARE, LATEST_SHARE, EARLY_S = 0.75, 0.5, 300.0
-"""A token is renewed after three quarters of its life or five minutes before its end, whichever comes first, but not in
-the first half of its life."""
-JITTER_SHARE = 0.05
 CLAIM_S = 60.0
+SPENT_WITHIN_S = 25.0
+"""Of a claim: the rest is for the answer."""
 POLL_S = 0.05
 AFTER_OUTAGE_S = 3.0
 """Whoever could not reach the store lets others save first what they have got meanwhile."""
 SAVING_S = 45.0
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
 STEP_UPS_MAX = 3
-SCOPES_MAX = 100
 PEOPLE = frozenset({SignInMode.SHARED, SignInMode.PER_USER})
 """The modes in which a person signs in."""
 
@@ -71,6 +69,8 @@ class Account(msgspec.Struct, frozen=True, omit_defaults=True):
     """By the wall clock."""
     signed_in_at: float
     resource: str = ""
+    asked: tuple[str, ...] = ()
+    """The scopes that were asked for, whatever was granted."""
     who: str = ""
     """What the authorization server calls whoever signed in, if it says."""
     error: str = ""
@@ -109,6 +109,7 @@ class AccountSurroundings:
     env: Mapping[str, str]
     emit: Emit
     wall: Callable[[], float] = time.time
+    steady: Callable[[], float] = elapsed
     link_to: Callable[[str], str] = lambda server: ""  # noqa: ARG005
     """Where a person signs in to a server, if there is a page; set by whoever serves one."""
     tell_secrets: Callable[[str, tuple[str, ...]], None] = lambda server, secrets: None  # noqa: ARG005
@@ -138,8 +139,7 @@ class ServerAccount:
         self.discovered: Discovered | None = None
         self.steps: list[DiscoveryStep] = []
         """How the last walk to who lets people in went."""
-        self.challenged: tuple[str, ...] = ()
-        """Scopes that the server wanted and the account lacks."""
+        self.wanted = WantedScopes(around.vault, self.name, server.name)
         self._flight: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._failures = 0
@@ -161,21 +161,35 @@ class ServerAccount:
 
     async def after_refusal(self, used: bytes | None, challenge: Challenge | None) -> bytes:
         """Another try after a server refused ``used``; raises ``SignInNeeded`` if there is nothing to try."""
-        if challenge is not None and challenge.scopes:
-            wanted = with_scopes(self.challenged, challenge.scopes)
-            self.challenged = wanted[:SCOPES_MAX]
+        self.wanted.note(challenge)
         line = self.usable()
-        is_stepping_up = challenge is not None and challenge.wants_more_scopes
-        if line is not None and line != used and not is_stepping_up:
+        if line is not None and line != used:
             return line
-        if is_stepping_up and self.mode in PEOPLE:
-            await self._look(challenge)
-            raise self.needed(f"it wants the scopes {' '.join(self.challenged)}", challenge)
-        await self._fly(used, challenge)
+        if challenge is not None and challenge.wants_more_scopes:
+            await self._step_up(used, challenge)
+        else:
+            await self._fly(used, challenge)
         line = self.usable()
         if line is None or line == used:
             raise self.needed("it refuses the token that its own authorization server gave", challenge)
         return line
+
+    async def _step_up(self, used: bytes | None, challenge: Challenge) -> None:
+        """A token that is good for more: one that somebody else got meanwhile, one that nobody has to sign in for, or
+        the next one that a person signs in for."""
+        if self.mode in PEOPLE:
+            kept = await self.surroundings.vault.get(self.name, Account)
+            if kept is not None and used != b"Bearer " + kept.tokens.access_token.encode():
+                self._adopt(kept)
+                return
+        if self.account is not None:
+            self.wanted.check(challenge, self.account.asked, self.account.tokens.scopes)
+        if self.mode not in PEOPLE:
+            await self._fly(used, challenge)
+            return
+        await self.wanted.keep()
+        await self._look(challenge)
+        raise self.needed(f"it wants the scopes {' '.join(self.wanted.scopes)}", challenge)
 
     async def _fly(self, used: bytes | None, challenge: Challenge | None = None) -> None:
         """Renew, together with everybody else who wants that now; what one of them cancels goes on for the others."""
@@ -202,16 +216,19 @@ class ServerAccount:
             return
         found = self.discovered or await self._look(challenge)
         out = self.outward()
-        issuer = Issuer(found.server, out, self.surroundings.wall)
-        tokens = await obtain(self.config, self.surroundings.env, issuer, self.wish(found), out)
+        issuer, wish = Issuer(found.server, out, self.surroundings.wall), self.wish(found)
+        await bind_client(self.surroundings.vault, self.config, self._url, found.server.issuer)
+        tokens = await obtain(self.config, self.surroundings.env, issuer, wish, out)
         now = self.surroundings.wall()
         client = OAuthClient(self.config.client_id, is_configured=True)
-        self._adopt(Account(self.server.name, self._url, self.user, found.server, client, tokens, now, now))
+        made = Account(self.server.name, self._url, self.user, found.server, client, tokens, now, now)
+        self._adopt(msgspec.structs.replace(made, asked=wish.scopes))
 
     async def _renew_account(self, used: bytes | None, challenge: Challenge | None) -> None:
         """Take what another process got meanwhile, or spend the refresh token while nobody else can."""
         limit = elapsed() + CLAIM_S
         while True:
+            asked_at = self.surroundings.steady()
             try:
                 if await self._take_over(used):
                     return
@@ -230,7 +247,7 @@ class ServerAccount:
             await asyncio.sleep(POLL_S)
         try:
             if not await self._take_over(used):
-                await self._spend(challenge)
+                await self._spend(challenge, asked_at + SPENT_WITHIN_S)
         finally:
             with suppress(ToolcribError):
                 await self.surroundings.vault.store.release(self.name, self.surroundings.owner)
@@ -255,11 +272,16 @@ class ServerAccount:
             raise SignInNeeded("Its token has ended, and there is none to renew it with.")
         return False
 
-    async def _spend(self, challenge: Challenge | None) -> None:
-        """Spend the refresh token; only for who has claimed the account."""
+    async def _spend(self, challenge: Challenge | None, latest: float) -> None:
+        """Spend the refresh token; only for who has claimed the account, and not when the claim may have ended by the
+        time of the answer: a machine may have slept since."""
         account = self.account
         if account is None:  # the claim is ours, so it was read
             raise self.needed("", challenge)
+        if challenge is not None and await self._has_moved(account.provider.issuer, challenge):
+            raise self.needed("another authorization server lets people in now", challenge)
+        if self.surroundings.steady() > latest:
+            raise SourceUnavailable(f"The token of {self.server.name!r} was not renewed in time; it is tried again.")
         issuer = Issuer(account.provider, self.outward(), self.surroundings.wall)
         wish = TokenWish(account.resource, account.tokens.scopes)
         try:
@@ -274,6 +296,14 @@ class ServerAccount:
         self._hide(renewed)
         await self._save(renewed)
         self._adopt(renewed)
+
+    async def _has_moved(self, issuer: str, challenge: Challenge) -> bool:
+        """Whether a server that refuses its tokens names other issuers now: what this one would give is of no use."""
+        try:
+            found = await self._look(challenge)
+        except SourceUnavailable:
+            return False
+        return issuer not in found.issuers
 
     async def _renewal_failed(self, account: Account, error: SourceUnavailable, challenge: Challenge | None) -> None:
         """What fails for now is tried again; what was refused for good means that somebody has to sign in."""
@@ -342,7 +372,7 @@ class ServerAccount:
         """Keep what somebody signed in to, and use it from now on."""
         self._hide(account)
         await self._save(account)
-        self.challenged = ()
+        await self.wanted.forget()
         self._adopt(account)
 
     # What it takes
@@ -356,8 +386,7 @@ class ServerAccount:
 
     async def discover(self, challenge: Challenge | None = None) -> Discovered:
         """Who lets people in to this server, as it is now."""
-        if challenge is not None:
-            self.challenged = with_scopes(self.challenged, challenge.scopes)[:SCOPES_MAX]
+        self.wanted.note(challenge)
         return await self._look(challenge)
 
     def outward(self) -> OutwardRequests:
@@ -369,37 +398,29 @@ class ServerAccount:
         said = self.config.resource
         resource = said if isinstance(said, str) and said else "" if said is False else found.resource
         offered = found.server.scopes_supported if self.mode in PEOPLE else ()
-        chosen = choose_scopes(self.config.scopes, self.challenged, found.scopes, offered)
-        had = self.account.tokens.scopes if self.account is not None else ()
-        return TokenWish(resource, with_scopes(had, with_scopes(chosen, self.challenged)), self.config.audience)
+        wanted, account = self.wanted.scopes, self.account
+        chosen = choose_scopes(self.config.scopes, wanted, found.scopes, offered)
+        is_same = account is not None and account.provider.issuer == found.server.issuer
+        had = account.tokens.scopes if account is not None and is_same else ()
+        return TokenWish(resource, with_scopes(had, with_scopes(chosen, wanted)), self.config.audience)
 
     def client_of(self, account: Account) -> OAuthClient:
         """The client an account was made with; what a person configured is read anew, and is for its own issuer."""
         if not account.client.is_configured:
             return account.client
         found = configured_client(self.config, self.surroundings.env, account.client.redirect_uri)
-        return account.client if found is None else found
+        issuer = self.config.issuer or account.provider.issuer
+        is_same = found is not None and (found.client_id, issuer) == (account.client.client_id, account.provider.issuer)
+        return found if found is not None and is_same else account.client
 
     def needed(self, why: str, challenge: Challenge | None = None, issuer: str = "") -> SignInNeeded:
         """What a caller is told who came too early: why, where to sign in, and what was said."""
-        name, found = self.server.name, self.discovered
+        found, kept = self.discovered, self.account.error if self.account is not None else ""
         issuer = issuer or (found.server.issuer if found is not None else "")
-        kept = self.account.error if self.account is not None else ""
         said = why or kept or (challenge.description if challenge is not None else "")
-        at = f" at {issuer}" if issuer else ""
-        because = f": {said.rstrip('.')}" if said else ""
-        link = self.surroundings.link_to(name)
-        if self.mode not in PEOPLE:
-            hint = f"Look at [servers.{name}.oauth], or run `toolcrib doctor`."
-        else:
-            hint = f"Open {link} or run `toolcrib login {name}`." if link else f"Run `toolcrib login {name}`."
-        cause = f"somebody has to sign in{at}{because}"
-        details = {"server": name, "sign_in": True, "failure": FailureKind.SIGN_IN, "cause": cause, "final": True}
-        details |= {"issuer": issuer, "said": said, "link": link}
-        scopes = {"scopes": list(self.challenged)} if self.challenged else {}
-        return SignInNeeded(
-            f"Server {name!r} needs somebody to sign in{at}{because}.", hint=hint, details=details | scopes
-        )
+        link = self.surroundings.link_to(self.server.name)
+        told = SignInTold(self.server.name, issuer, said, link, self.wanted.scopes)
+        return told.error(is_for_people=self.mode in PEOPLE)
 
     def _hide(self, account: Account) -> None:
         tokens, client = account.tokens, account.client
@@ -414,12 +435,6 @@ class ServerAccount:
         if self._timer is not None:
             self._timer.cancel()
         return self._flight if self._flight is not None and not self._flight.done() else None
-
-
-def renewal_due_s(life_s: float) -> float:
-    """How long after it was given a token is renewed."""
-    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
-    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 class Accounts:
@@ -452,20 +467,13 @@ class Accounts:
         """Forget an account here, then have its tokens end; what the authorization server said, if it refused that."""
         name = account_name(account.server, account.url, account.user)
         await self.around.vault.remove(name)
+        await WantedScopes(self.around.vault, name, account.server).forget()
         known = self._known.pop(name, None)
         if known is not None:
             known.close()
         out = OutwardRequests(account.url, self.around.network, account.provider.issuer)
-        issuer = Issuer(account.provider, out, self.around.wall)
-        if not account.provider.revocation_endpoint:
-            return "it has no way to end tokens early"
         client = known.client_of(account) if known is not None else account.client
-        try:
-            for token in filter(None, (account.tokens.refresh_token, account.tokens.access_token)):
-                await issuer.revoke(client, token)
-        except (SourceUnavailable, IssuerRefused) as error:
-            return error.message
-        return ""
+        return await Issuer(account.provider, out, self.around.wall).revoke_all(client, account.tokens)
 
     async def close(self) -> None:
         """Renew no more; what is under way is finished first, for it may be the only copy of a token."""

@@ -11,7 +11,7 @@ import msgspec
 
 from toolcrib.credentials.accounts import Account, ServerAccount
 from toolcrib.credentials.discovery import Discovered
-from toolcrib.credentials.issuer import ASK, CLIENT_DOCUMENT, Issuer, TokenWish, configured_client
+from toolcrib.credentials.issuer import ASK, CLIENT_DOCUMENT, Issuer, TokenWish, bind_client, configured_client
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
     CallbackRefused,
@@ -22,6 +22,7 @@ from toolcrib.credentials.oauth import (
     check_pkce,
     claims_of,
     extend_url,
+    is_document,
     new_verifier,
     read_code,
     with_scopes,
@@ -65,11 +66,12 @@ async def begin(
 ) -> BegunSignIn:
     """Begin to sign in; the address to open in a browser."""
     around, found = account.surroundings, account.discovered or await account.discover()
+    await account.wanted.recall()
     server, wish = found.server, account.wish(found)
     if not server.authorization_endpoint:
         raise IssuerRefused(server.issuer, "discovery", "it names no authorization endpoint")
     client = await choose_client(account, found, redirect_uri, public_url)
-    check_pkce(server, is_configured=client.is_configured)
+    check_pkce(server, is_configured=client.is_configured and not is_document(client.client_id))
     state, verifier = secrets.token_urlsafe(32), new_verifier()
     flow = SignInFlow(
         account.server.name,
@@ -109,7 +111,8 @@ async def choose_client(account: ServerAccount, found: Discovered, redirect_uri:
     """Who toolcrib is to an authorization server: as configured, by its document, or by registering."""
     server, around = found.server, account.surroundings
     configured = configured_client(account.config, around.env, redirect_uri)
-    if configured is not None:
+    if configured is not None and _is_for(configured, server):
+        await bind_client(around.vault, account.config, account.server.url or "", server.issuer)
         return configured
     if server.client_id_metadata_document_supported and public_url.startswith("https://"):
         return OAuthClient(f"{public_url}{CLIENT_DOCUMENT}", redirect_uri=redirect_uri)
@@ -125,6 +128,13 @@ async def choose_client(account: ServerAccount, found: Discovered, redirect_uri:
     made = await _register(Issuer(server, account.outward(), around.wall), redirect_uri, wanted)
     await around.vault.put(name, made)
     return made
+
+
+def _is_for(client: OAuthClient, server: AuthorizationServer) -> bool:
+    """Whether a configured client is known to a server: one with a document of its own only to those that look."""
+    return (
+        server.client_id_metadata_document_supported or client.client_secret != "" or not is_document(client.client_id)
+    )
 
 
 async def _register(issuer: Issuer, redirect_uri: str, scopes: tuple[str, ...]) -> OAuthClient:
@@ -193,7 +203,17 @@ class AnsweredSignIn:
         now, claims = around.wall(), claims_of(tokens.id_token)
         who = next((str(claims[name]) for name in ("email", "preferred_username", "name", "sub") if name in claims), "")
         made = Account(
-            flow.server, flow.url, flow.user, flow.provider, flow.client, tokens, now, now, flow.resource, who[:200]
+            flow.server,
+            flow.url,
+            flow.user,
+            flow.provider,
+            flow.client,
+            tokens,
+            now,
+            now,
+            flow.resource,
+            flow.scopes,
+            who[:200],
         )
         await account.sign_in(made)
         return made
