@@ -185,7 +185,9 @@ class WrongIssuer:
                 needed = self.scopes_needed.get(message["params"]["name"], "")
                 if needed not in ("", *self.good[asked.bearer].split()):
                     return self.refuse(403, f', error="insufficient_scope", scope="{needed}"')
-                found = {"content": [{"type": "text", "text": asked.bearer}]}
+                found = {
+                    "content": [{"type": "text", "text": asked.bearer.upper()}]
+                }  # as it is, nobody would repeat it
             case _:
                 return Told({**base, "error": {"code": -32601, "message": "unknown method"}})
         return Told({**base, "result": found})

@@ -6,7 +6,6 @@ it lives. A token of one issuer goes to its own server and a refresh token to it
 """
 
 import asyncio
-import hashlib
 import os
 import random
 import secrets
@@ -25,14 +24,21 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import SignInMode
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
+from toolcrib.credentials.account import PEOPLE, Account, account_name, mode_of, user_of
 from toolcrib.credentials.discovery import Discovered, DiscoveryStep, OutwardRequests, ServerDiscovery
-from toolcrib.credentials.issuer import Issuer, TokenWish, bind_client, configured_client, is_transient, obtain
+from toolcrib.credentials.issuer import (
+    Issuer,
+    TokenWish,
+    bind_client,
+    configured_client,
+    forget_registration,
+    is_transient,
+    obtain,
+)
 from toolcrib.credentials.lacking import SignInTold, WantedScopes
 from toolcrib.credentials.oauth import (
-    AuthorizationServer,
     Challenge,
     OAuthClient,
-    TokenSet,
     choose_scopes,
     renewal_due_s,
     with_scopes,
@@ -40,9 +46,6 @@ from toolcrib.credentials.oauth import (
 from toolcrib.credentials.vault import Vault, VaultKey
 from toolcrib.stores.credentials import CredentialStore
 
-OWNER = "owner"
-"""Whose account it is where somebody on this machine signs in, or the holder of the owner's token."""
-LOCAL = frozenset({"local", "owner", ""})
 CLAIM_S = 60.0
 SPENT_WITHIN_S = 25.0
 """Of a claim: the rest is for the answer."""
@@ -52,53 +55,6 @@ AFTER_OUTAGE_S = 3.0
 SAVING_S = 45.0
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
 STEP_UPS_MAX = 3
-PEOPLE = frozenset({SignInMode.SHARED, SignInMode.PER_USER})
-"""The modes in which a person signs in."""
-
-
-class Account(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one account at one server."""
-
-    server: str
-    url: str
-    user: str
-    provider: AuthorizationServer
-    client: OAuthClient
-    tokens: TokenSet
-    obtained_at: float
-    """By the wall clock."""
-    signed_in_at: float
-    resource: str = ""
-    asked: tuple[str, ...] = ()
-    """The scopes that were asked for, whatever was granted."""
-    who: str = ""
-    """What the authorization server calls whoever signed in, if it says."""
-    error: str = ""
-    """Why it cannot be used any more, in the authorization server's own words."""
-
-    @property
-    def ends_at(self) -> float | None:
-        """When the access token ends; ``None``: when it is refused."""
-        return None if self.tokens.life_s is None else self.obtained_at + self.tokens.life_s
-
-
-def account_name(server: str, url: str, user: str) -> str:
-    """Under which an account is kept: a server of the same name at another address is another one."""
-    place = hashlib.sha256(url.encode()).hexdigest()[:16]
-    return f"account:{server}:{place}:{user}"
-
-
-def user_of(mode: SignInMode, caller: str) -> str:
-    """Whose account a caller uses."""
-    return OWNER if mode is not SignInMode.PER_USER or caller in LOCAL else caller
-
-
-def mode_of(server: ServerConfig) -> SignInMode:
-    """How a server is signed in to; one with an Authorization header of its own is not."""
-    if server.oauth is not None:
-        return server.oauth.mode
-    has_own = any(name.lower() == "authorization" for name in server.headers)
-    return SignInMode.HEADER if has_own else SignInMode.SHARED
 
 
 @dataclass(slots=True)
@@ -314,6 +270,7 @@ class ServerAccount:
         if kept is not None and kept.tokens.refresh_token != account.tokens.refresh_token:
             self._adopt(kept)  # somebody else renewed it after all
             return
+        await forget_registration(self.surroundings.vault, account.client, error)
         spent = msgspec.structs.replace(account.tokens, refresh_token="", access_token="")
         await self._save(msgspec.structs.replace(account, tokens=spent, error=error.message))
         self._line = None
@@ -376,6 +333,13 @@ class ServerAccount:
         self._adopt(account)
 
     # What it takes
+
+    async def recall(self) -> None:
+        """Take in what other processes know of it: who begins a sign-in asks for all that is had and wanted."""
+        await self.wanted.recall()
+        kept = await self.surroundings.vault.get(self.name, Account)
+        if self.account is None and kept is not None and kept.tokens.access_token:
+            self._adopt(kept)
 
     async def _look(self, challenge: Challenge | None) -> Discovered:
         """Find out who lets people in."""

@@ -205,6 +205,17 @@ def configured_client(config: OAuthConfig, env: Mapping[str, str], redirect_uri:
     return OAuthClient(config.client_id, secret, redirect_uri=redirect_uri, private_key=key, is_configured=True)
 
 
+def registration_name(issuer: str, redirect_uri: str) -> str:
+    """Under which a registration is kept: one for each issuer and way back."""
+    return f"client:{hashlib.sha256(f'{issuer} {redirect_uri}'.encode()).hexdigest()[:32]}"
+
+
+async def forget_registration(vault: Vault, client: OAuthClient, error: SourceUnavailable) -> None:
+    """Register anew the next time, if an issuer says that it does not know the client (any more)."""
+    if isinstance(error, IssuerRefused) and error.error == "invalid_client":
+        await vault.remove(registration_name(error.details["issuer"], client.redirect_uri))
+
+
 async def bind_client(vault: Vault, config: OAuthConfig, url: str, issuer: str) -> None:
     """Hold a client that a person registered to the issuer it was first used with: a server that names another one
     later gets neither its name nor its secret. An ``issuer`` that is configured has the last word."""

@@ -9,9 +9,19 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from toolcrib.credentials.accounts import Account, ServerAccount
+from toolcrib.credentials.account import Account
+from toolcrib.credentials.accounts import ServerAccount
 from toolcrib.credentials.discovery import Discovered
-from toolcrib.credentials.issuer import ASK, CLIENT_DOCUMENT, Issuer, TokenWish, bind_client, configured_client
+from toolcrib.credentials.issuer import (
+    ASK,
+    CLIENT_DOCUMENT,
+    Issuer,
+    TokenWish,
+    bind_client,
+    configured_client,
+    forget_registration,
+    registration_name,
+)
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
     CallbackRefused,
@@ -66,7 +76,7 @@ async def begin(
 ) -> BegunSignIn:
     """Begin to sign in; the address to open in a browser."""
     around, found = account.surroundings, account.discovered or await account.discover()
-    await account.wanted.recall()
+    await account.recall()
     server, wish = found.server, account.wish(found)
     if not server.authorization_endpoint:
         raise IssuerRefused(server.issuer, "discovery", "it names no authorization endpoint")
@@ -147,11 +157,6 @@ async def _register(issuer: Issuer, redirect_uri: str, scopes: tuple[str, ...]) 
         return await issuer.register(redirect_uri, ())
 
 
-def registration_name(issuer: str, redirect_uri: str) -> str:
-    """Under which a registration is kept: one for each issuer and way back."""
-    return f"client:{hashlib.sha256(f'{issuer} {redirect_uri}'.encode()).hexdigest()[:32]}"
-
-
 def is_expired(client: OAuthClient, now: float) -> bool:
     """Whether a registration has ended, or is about to."""
     return 0 < client.secret_expires_at < now + EXPIRING_S
@@ -197,8 +202,7 @@ class AnsweredSignIn:
         try:
             tokens = await issuer.redeem(client, code, flow.verifier, TokenWish(flow.resource, flow.scopes))
         except IssuerRefused as error:
-            if error.error == "invalid_client":
-                await around.vault.remove(registration_name(flow.provider.issuer, client.redirect_uri))
+            await forget_registration(around.vault, client, error)
             raise
         now, claims = around.wall(), claims_of(tokens.id_token)
         who = next((str(claims[name]) for name in ("email", "preferred_username", "name", "sub") if name in claims), "")

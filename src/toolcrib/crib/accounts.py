@@ -13,7 +13,8 @@ from toolcrib.crib.servers import Servers
 from toolcrib.stores.paths import Environment
 
 if TYPE_CHECKING:
-    from toolcrib.credentials.accounts import Account, Accounts, ServerAccount
+    from toolcrib.credentials.account import Account
+    from toolcrib.credentials.accounts import Accounts, ServerAccount
     from toolcrib.credentials.discovery import DiscoveryStep
     from toolcrib.credentials.sign_in import BegunSignIn, SignInFlow
 
