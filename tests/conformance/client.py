@@ -6,6 +6,7 @@ scenarios of `auth/`, somebody signs in as often as toolcrib says that it is nee
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import sys
@@ -185,4 +186,7 @@ def config_of(url: str, oauth: OAuthConfig | None) -> Config:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    with open(__file__) as turn:
+        # The suite starts all clients of a revision at once, with which a small machine would be late for everything.
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        asyncio.run(main(sys.argv[1]))

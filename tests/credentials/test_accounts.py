@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.doubles.wrong_issuer import Asked, Told, WrongIssuer
 
-from toolcrib import open_crib
+from toolcrib import open_crib, serve
 from toolcrib.config.model import Config, ConnectConfig, ServerConfig
 from toolcrib.config.oauth import OAuthConfig
 from toolcrib.core.errors import SignInNeeded, SourceUnavailable, ToolcribError
@@ -172,6 +172,24 @@ async def test_a_registration_that_is_not_known_any_more_is_made_anew_at_the_nex
     assert code_of(refused) == "TOOL_AUTH_REQUIRED"
     assert "invalid_client" in str(refused.error)
     assert first["client_id"] != second["client_id"]
+
+
+async def test_the_token_that_a_caller_has_for_toolcrib_goes_to_no_server(
+    wrong: WrongIssuer, around: Environment, tmp_path: Path
+):
+    """A client with a token calls over MCP: what is sent on is the account's token, and only to its own server."""
+    own = "a-token-that-is-for-toolcrib-alone"
+    async with open_crib(behind(wrong), surroundings=around) as crib, serve(crib, port=0, token=own) as serving:
+        await signed_in(crib, wrong)
+        front = ServerConfig("front", url=serving.url, headers={"Authorization": f"Bearer {own}"})
+        client_home = Environment(tmp_path / "client", {"HOME": str(tmp_path / "client")})
+        async with open_crib(Config(servers={"front": front}), surroundings=client_home) as client:
+            called = await client.call("front__wrong__read", {})
+
+    assert called.text.startswith("ACCESS-ONE")
+    assert not [each for each in wrong.asked if own in f"{each.target} {each.headers} {each.body!r}"]
+    assert {each.bearer for each in wrong.seen("/mcp")} == {"", called.text.lower()}
+    assert not [each for each in wrong.asked if each.path != "/mcp" and each.bearer]
 
 
 # Scopes
