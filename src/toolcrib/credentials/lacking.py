@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 
-from toolcrib.core.errors import SignInNeeded, SourceUnavailable
+from toolcrib.core.errors import SignInNeeded, SourceError
 from toolcrib.core.kinds import FailureKind
 from toolcrib.credentials.oauth import Challenge, with_scopes
 from toolcrib.credentials.vault import Vault
 
 SCOPES_MAX = 100
+
+
+class ScopesRefused(SourceError):
+    """An account may not do this, and signing in again changes nothing; the server itself is well."""
+
+    code = "TOOL_PERMISSION_DENIED"
 
 
 class WantedScopes:
@@ -47,7 +53,7 @@ class WantedScopes:
         scopes, missing = " ".join(challenge.scopes), set(challenge.scopes) - set(granted)
         cause = "its authorization server did not grant them" if missing else "it was granted them"
         said = f" It says: {challenge.description}." if challenge.description else ""
-        raise SourceUnavailable(
+        raise ScopesRefused(
             f"Server {self._server!r} wants the scopes {scopes}, which the last sign-in asked for: {cause}.{said}",
             hint="Whoever looks after that server has to allow this account more; then sign in again.",
             details={"server": self._server, "failure": FailureKind.CREDENTIAL, "scopes": list(challenge.scopes)},
