@@ -20,7 +20,7 @@ from toolcrib.core.requests import Result
 from toolcrib.core.tasks import TaskScope
 from toolcrib.credentials.account import Account
 from toolcrib.credentials.accounts import AccountSurroundings, ServerAccount
-from toolcrib.credentials.oauth import Challenge, IssuerRefused
+from toolcrib.credentials.oauth import CallbackRefused, Challenge, IssuerRefused, challenge_of
 from toolcrib.credentials.vault import Vault, VaultKey
 from toolcrib.crib.crib import Crib
 from toolcrib.stores.credentials import FileCredentials
@@ -190,6 +190,43 @@ async def test_the_token_that_a_caller_has_for_toolcrib_goes_to_no_server(
     assert not [each for each in wrong.asked if own in f"{each.target} {each.headers} {each.body!r}"]
     assert {each.bearer for each in wrong.seen("/mcp")} == {"", called.text.lower()}
     assert not [each for each in wrong.asked if each.path != "/mcp" and each.bearer]
+
+
+async def test_a_code_is_of_use_to_nobody_else_and_a_token_is_for_this_server(wrong: WrongIssuer, around: Environment):
+    """PKCE, and the resource letter by letter as the server publishes it, in each of the three requests."""
+    about = {"resource": wrong.origin, "authorization_servers": [wrong.issuer()]}
+    wrong.answers["/.well-known/oauth-protected-resource/mcp"] = Told(about)
+    async with open_crib(behind(wrong), surroundings=around) as crib:
+        asked = await signed_in(crib, wrong)
+        wrong.good.clear()
+        called = await crib.call("wrong__read", {})
+
+    redeemed, renewed = wrong.seen("/one/token")
+    assert called.success
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["code_challenge"] == challenge_of(redeemed.form["code_verifier"])
+    assert asked["redirect_uri"] == redeemed.form["redirect_uri"] == BACK
+    assert {asked["resource"], redeemed.form["resource"], renewed.form["resource"]} == {wrong.origin}
+
+
+async def test_an_answer_of_another_issuer_is_sent_nowhere(wrong: WrongIssuer, around: Environment):
+    """Neither with a name that only looks the same, nor with none where one was promised."""
+    async with open_crib(behind(wrong), surroundings=around) as crib:
+        for said in (f"{wrong.issuer()}/", wrong.issuer("two"), wrong.issuer().upper(), None):
+            asked = await begun(crib)
+            answer = {"code": "a-code", "state": asked["state"]} | ({} if said is None else {"iss": said})
+            with pytest.raises(CallbackRefused):
+                await crib.sign_ins.answer(answer)
+
+    assert not wrong.seen("/one/token")
+
+
+@pytest.mark.parametrize("methods", [None, [], ["plain"]])
+async def test_an_issuer_without_pkce_is_not_used(wrong: WrongIssuer, around: Environment, methods: list[str] | None):
+    wrong.metadata["code_challenge_methods_supported"] = methods
+    async with open_crib(behind(wrong), surroundings=around) as crib:
+        with pytest.raises(IssuerRefused, match="PKCE"):
+            await begun(crib)
 
 
 # Scopes
