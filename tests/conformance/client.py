@@ -1,18 +1,28 @@
 """toolcrib as the client under test: ``python client.py URL``, started by the suite once for each scenario.
 
 The suite names the scenario in the environment. Most only want to see the server asked for its tools; `SCENARIOS` is
-what the others want called. The questions a server asks on the way are answered with the defaults it proposes.
+what the others want called. The questions a server asks on the way are answered with the defaults it proposes. In the
+scenarios of `auth/`, somebody signs in as often as toolcrib says that it is needed, and a tool is called.
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import sys
+import tempfile
+import urllib.request
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import toolcrib
+from toolcrib.config.model import Config, ConnectConfig, ServerConfig
+from toolcrib.config.oauth import OAuthConfig
+from toolcrib.core.errors import ToolcribError
+from toolcrib.core.kinds import SignInMode
 from toolcrib.core.offers import OfferKind
+from toolcrib.stores.paths import Environment
 
 Json = dict[str, Any]
 
@@ -78,6 +88,69 @@ async def only_list(_crib: toolcrib.Crib) -> None:
     """The tools have been listed already."""
 
 
+SIGN_INS_MAX = 8
+"""More than anybody would be asked for; the suite counts how many it takes."""
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+"""What the suite wants a client to call itself where the authorization server takes addresses."""
+
+
+async def call_signed_in(crib: toolcrib.Crib) -> None:
+    """Call the tool, and sign in as often as that needs it."""
+    for _ in range(SIGN_INS_MAX):
+        result = await crib.call("suite__test-tool", {})
+        print(f"test-tool: {result!r}", file=sys.stderr)
+        if result.error is None or result.error.code != "TOOL_AUTH_REQUIRED":
+            return
+        try:
+            await sign_in(crib)
+        except ToolcribError as error:
+            print(f"not signed in: {error}", file=sys.stderr)
+            return
+
+
+async def sign_in(crib: toolcrib.Crib) -> None:
+    """Open the address in a browser that follows it back to where toolcrib listens."""
+    browsing: list[asyncio.Task[None]] = []
+
+    def show(url: str) -> None:
+        browsing.append(asyncio.create_task(asyncio.to_thread(browse, url)))
+
+    async def paste_nothing() -> str:
+        return await asyncio.Future()
+
+    account = await crib.sign_ins.sign_in_here("suite", "", show, paste_nothing())
+    print(f"signed in at {account.provider.issuer} for {account.tokens.scopes}", file=sys.stderr)
+    await asyncio.gather(*browsing)
+    await crib.servers.refresh("suite")
+
+
+def browse(url: str) -> None:
+    """Nobody has to agree at the suite's authorization servers."""
+    with urllib.request.urlopen(url) as page:
+        page.read()
+
+
+def oauth_of(scenario: str, context: Mapping[str, str], env: dict[str, str]) -> OAuthConfig | None:
+    """What a person would configure who was given what the suite gives."""
+    if not scenario.startswith("auth/"):
+        return None
+    env |= {name.upper(): value for name, value in context.items()}
+    secret = "${CLIENT_SECRET}" if "client_secret" in context else ""
+    given: dict[str, Any] = {"client_id": context.get("client_id", DOCUMENT), "client_secret": secret}
+    match scenario:
+        case "auth/client-credentials-jwt":
+            return OAuthConfig(SignInMode.CLIENT_CREDENTIALS, private_key="${PRIVATE_KEY_PEM}", **given)
+        case "auth/client-credentials-basic":
+            return OAuthConfig(SignInMode.CLIENT_CREDENTIALS, **given)
+        case "auth/enterprise-managed-authorization":
+            given |= {"idp": context["idp_issuer"], "idp_client_id": context["idp_client_id"]}
+            return OAuthConfig(SignInMode.IDENTITY_ASSERTION, subject_token="${IDP_ID_TOKEN}", **given)
+        case "auth/wif-jwt-bearer":
+            return OAuthConfig(SignInMode.IDENTITY_ASSERTION, subject_token="${VALID_JWT}", **given)
+        case _:
+            return OAuthConfig(issuer=context.get("issuer", ""), **given)
+
+
 EXAMPLES = {"string": "word", "integer": 1, "number": 1.5, "boolean": True, "array": [], "null": None}
 SCENARIOS: dict[str, Callable[[toolcrib.Crib], Awaitable[None]]] = {
     "tools_call": add_numbers,
@@ -94,20 +167,26 @@ SCENARIOS: dict[str, Callable[[toolcrib.Crib], Awaitable[None]]] = {
 
 
 async def main(url: str) -> None:
-    server = toolcrib_config(url)
-    async with toolcrib.open_crib(server, prefix=False) as crib:
-        tools = await crib.tools(grace_s=150)
-        print(f"tools: {[tool.name for tool in tools]}; {crib.health()}", file=sys.stderr)
-        await SCENARIOS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), only_list)(crib)
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    with tempfile.TemporaryDirectory() as home:
+        env = {**os.environ, "HOME": home}
+        oauth = oauth_of(scenario, context, env)
+        around = Environment(Path(home), env)
+        async with toolcrib.open_crib(config_of(url, oauth), prefix=oauth is not None, surroundings=around) as crib:
+            tools = await crib.tools(grace_s=150)
+            print(f"tools: {[tool.name for tool in tools]}; {crib.health()}", file=sys.stderr)
+            await SCENARIOS.get(scenario, only_list if oauth is None else call_signed_in)(crib)
 
 
-def toolcrib_config(url: str) -> Any:
+def config_of(url: str, oauth: OAuthConfig | None) -> Config:
     """One server that may ask the user back."""
-    from toolcrib.config.model import Config, ConnectConfig, ServerConfig
-
-    suite = ServerConfig("suite", url=url, relay=("elicitation",))
+    suite = ServerConfig("suite", url=url, relay=("elicitation",), oauth=oauth)
     return Config(servers={"suite": suite}, connect=ConnectConfig(attempts=1))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    with open(__file__) as turn:
+        # The suite starts all clients of a revision at once, with which a small machine would be late for everything.
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        asyncio.run(main(sys.argv[1]))

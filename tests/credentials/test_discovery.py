@@ -1,10 +1,12 @@
 """From a refusal to the authorization server: in the specified order, and nowhere a stranger points to."""
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from tests.doubles.wrong_issuer import Asked, Told, WrongIssuer
 
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.network import Network
@@ -138,3 +140,71 @@ async def test_no_server_points_to_the_secrets_of_a_cloud():
     """Not even one on this machine."""
     with pytest.raises(SourceUnavailable, match="inside this machine or network"):
         await OutwardRequests("http://127.0.0.1:1/mcp", Network()).get("https://169.254.169.254/latest")
+
+
+def test_the_query_of_a_server_is_part_of_which_resource_it_is():
+    root = "https://mcp.example/.well-known/oauth-protected-resource"
+    assert list(resource_addresses("https://mcp.example/mcp?tenant=alpha", None)) == [f"{root}/mcp?tenant=alpha", root]
+    assert list(resource_addresses("https://mcp.example?tenant=alpha", None)) == [f"{root}?tenant=alpha", root]
+
+
+@pytest.fixture
+async def wrong() -> AsyncIterator[WrongIssuer]:
+    async with WrongIssuer().listening() as issuer:
+        yield issuer
+
+
+def redirected(url: str) -> Told:
+    return Told(status=302, headers={"location": url})
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Told(b'{"issuer": "' + b"x" * 400_000 + b'"}'), "larger|bytes|large"),
+        (redirected("http://plain.example/meta"), "not an https address"),
+        (redirected("https://169.254.169.254/latest/meta-data"), "inside this machine or network"),
+        (redirected("http://[::ffff:169.254.169.254]/latest"), "not an https address"),
+    ],
+)
+async def test_metadata_that_are_huge_or_lead_elsewhere_are_not_read(wrong: WrongIssuer, answer: Told, words: str):
+    wrong.answers["/meta"] = answer
+    with pytest.raises(SourceUnavailable, match=words):
+        await OutwardRequests(wrong.url, Network()).get(f"{wrong.origin}/meta")
+
+
+async def test_metadata_that_lead_round_in_a_circle_end(wrong: WrongIssuer):
+    wrong.answers["/meta"] = redirected("/meta")
+    with pytest.raises(SourceUnavailable, match="redirects more than"):
+        await OutwardRequests(wrong.url, Network()).get(f"{wrong.origin}/meta")
+
+
+async def test_nobody_waits_for_ever_for_an_issuer(wrong: WrongIssuer):
+    """Neither for what it says of itself, nor for its tokens."""
+    never = asyncio.Event()
+
+    async def wait(_: Asked) -> Told:
+        await never.wait()
+        return Told()
+
+    wrong.answers |= {"/meta": wait, "/token": wait}
+    out = OutwardRequests(wrong.url, Network(), timeout_s=0.2)
+    with pytest.raises(SourceUnavailable, match="within"):
+        await out.get(f"{wrong.origin}/meta")
+    with pytest.raises(SourceUnavailable, match="within"):
+        await out.post(f"{wrong.origin}/token", b"", (), b"application/x-www-form-urlencoded")
+    never.set()
+
+
+async def test_a_server_that_changed_its_issuer_tells_all_that_it_names():
+    about = {"authorization_servers": ["https://gone.example", "https://as.example"]}
+    discovery, _ = walk(
+        {
+            "https://mcp.example/.well-known/oauth-protected-resource": about,
+            "https://as.example/.well-known/oauth-authorization-server": META,
+        }
+    )
+    found = await discovery.find(None)
+
+    assert found.server.issuer == "https://as.example"
+    assert found.issuers == ("https://gone.example", "https://as.example")

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from toolcrib.credentials.oauth import (
+    ID_JAG,
     AuthorizationServer,
     CallbackRefused,
     Challenge,
@@ -21,11 +22,14 @@ from toolcrib.credentials.oauth import (
     claims_of,
     covers_resource,
     extend_url,
+    is_document,
+    method_to_register,
     prove_client,
     read_challenge,
     read_code,
     read_tokens,
     refusal,
+    renewal_due_s,
     sign_jwt,
 )
 
@@ -196,3 +200,66 @@ def test_parameters_are_added_to_an_address_that_has_some():
     assert extend_url("https://x/a?b=1&state=old", {"state": "new", "scope": "r w"}) == (
         "https://x/a?b=1&state=new&scope=r%20w"
     )
+
+
+@pytest.mark.parametrize(
+    ("life_s", "earliest_s", "latest_s"),
+    [
+        (3600, 2520, 2700),  # three quarters
+        (600, 270, 300),  # five minutes before the end
+        (400, 180, 200),  # never in the first half of its life, but for the jitter
+        (10, 4.5, 5),
+        (86_400, 60_480, 64_800),
+    ],
+)
+def test_a_token_is_renewed_after_three_quarters_of_its_life_or_five_minutes_before_its_end(
+    life_s: float, earliest_s: float, latest_s: float
+):
+    """Whichever comes first, and not by everybody at the same moment."""
+    moments = {renewal_due_s(life_s) for _ in range(200)}
+
+    assert earliest_s <= min(moments) <= max(moments) <= latest_s
+    assert len(moments) > 100
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_one"),
+    [
+        ("https://me.example/client.json", True),
+        ("https://me.example/", False),
+        ("https://me.example", False),
+        ("http://me.example/client.json", False),
+        ("https://me.example/client.json#x", False),
+        ("5f0c-11", False),
+        ("urn:me", False),
+    ],
+)
+def test_a_client_with_a_document_is_called_by_its_address(client_id: str, is_one: bool):
+    assert is_document(client_id) is is_one
+
+
+@pytest.mark.parametrize(
+    ("takes", "method"),
+    [
+        ((), "none"),
+        (("none",), "none"),
+        (("client_secret_post", "client_secret_basic"), "client_secret_basic"),
+        (("client_secret_post",), "client_secret_post"),
+        (("private_key_jwt",), "none"),
+    ],
+)
+def test_a_registration_wants_no_secret_where_it_may_have_none(takes: tuple[str, ...], method: str):
+    server = AuthorizationServer("x", token_endpoint_auth_methods_supported=takes)
+
+    assert method_to_register(server) == method
+
+
+def test_an_assertion_for_another_issuer_is_no_token_and_a_token_no_assertion():
+    word = b'{"access_token":"a","token_type":"N_A","issued_token_type":"urn:ietf:params:oauth:token-type:id-jag"}'
+    other = b'{"access_token":"a","token_type":"N_A","issued_token_type":"urn:ietf:params:oauth:token-type:jwt"}'
+
+    assert read_tokens(word, "x", "s", kind=ID_JAG).access_token == "a"
+    with pytest.raises(IssuerRefused, match="only Bearer"):
+        read_tokens(word, "x", "s")
+    with pytest.raises(IssuerRefused, match="of the kind"):
+        read_tokens(other, "x", "s", kind=ID_JAG)

@@ -23,7 +23,7 @@ from toolcrib.catalog.pins import (
 from toolcrib.config.lock import Pin, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig
 from toolcrib.core import events
-from toolcrib.core.errors import ConfigError, StoreUnavailable
+from toolcrib.core.errors import ConfigError, StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.offers import Offer, OfferKind, Tool
@@ -70,6 +70,8 @@ class ServerShelf:
     flight: asyncio.Task[Record] | None = None
     trace_id: str = ""
     """What tells the events of one discovery, of all servers that are asked together, from those of others."""
+    trouble: ToolcribError | None = None
+    """What the last discovery failed with that failed in this run."""
     since: str = ""
     """When its discoveries began to end as the last one did; empty before the first of this run."""
     retry_at: float | None = None

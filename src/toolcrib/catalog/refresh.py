@@ -421,6 +421,7 @@ class Refresher:
         pause_s = min(self._ttl_s(shelf, None), 30.0)
         shelf.fresh_until, now = self._loop.time() + pause_s, timestamp(datetime.now(UTC))
         shelf.since = shelf.since if shelf.record.status is DiscoveryStatus.FAILED and shelf.since else now
+        shelf.trouble = error
         shelf.record = replace(
             shelf.record,
             status=DiscoveryStatus.FAILED,

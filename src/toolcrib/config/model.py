@@ -52,7 +52,17 @@ from toolcrib.config.sections import (
     StoreConfig,
     WorkspaceConfig,
 )
-from toolcrib.core.kinds import AUTO, EraChoice, IsolationChoice, IsolationLevel, PinMode, Policy, Share, Transport
+from toolcrib.core.kinds import (
+    AUTO,
+    EraChoice,
+    IsolationChoice,
+    IsolationLevel,
+    PinMode,
+    Policy,
+    Share,
+    SignInMode,
+    Transport,
+)
 from toolcrib.core.limits import CommonLimits, Rate
 from toolcrib.core.offers import SecurityLevel
 
@@ -180,6 +190,14 @@ class ServerConfig:
     """Of a server that a platform lists: from what kind of list, and a hash of what the list says of it."""
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
+
+    @property
+    def sign_in_mode(self) -> SignInMode:
+        """How it is signed in to; one with an Authorization header of its own is not."""
+        if self.oauth is not None:
+            return self.oauth.mode
+        has_own = any(name.lower() == "authorization" for name in self.headers)
+        return SignInMode.HEADER if has_own else SignInMode.SHARED
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class OAuthConfig:
     """A reference to the token, or to the path of one, that is exchanged for one of this server."""
     subject_token_type: Annotated[str, prefer(readers.some_text)] = ""
     idp: Annotated[str, prefer(readers.address)] = ""
-    """The identity provider whose assertion this server's authorization server takes."""
+    """The identity provider whose assertion this server's authorization server takes; empty: subject_token is one."""
     idp_client_id: Annotated[str, prefer(readers.some_text)] = ""
     idp_client_secret: Annotated[str, prefer(readers.reference)] = ""
 
@@ -87,7 +87,7 @@ def _check(found: OAuthConfig) -> None:
     needed = {
         SignInMode.CLIENT_CREDENTIALS: ("client_id",),
         SignInMode.TOKEN_EXCHANGE: ("client_id", "subject_token"),
-        SignInMode.IDENTITY_ASSERTION: ("client_id", "subject_token", "idp"),
+        SignInMode.IDENTITY_ASSERTION: ("client_id", "subject_token"),
     }.get(found.mode, ())
     for name in needed:
         if not getattr(found, name):

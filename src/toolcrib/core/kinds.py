@@ -83,6 +83,11 @@ class SignInMode(StrEnum):
     HEADER = "header"
     """None: the server gets the headers that are configured."""
 
+    @property
+    def is_for_people(self) -> bool:
+        """Whether a person signs in."""
+        return self in (SignInMode.SHARED, SignInMode.PER_USER)
+
 
 class DiscoveryStatus(StrEnum):
     """What came of asking a server for its tools."""

@@ -6,7 +6,6 @@ it lives. A token of one issuer goes to its own server and a refresh token to it
 """
 
 import asyncio
-import hashlib
 import os
 import random
 import secrets
@@ -25,20 +24,22 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import SignInMode
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
-from toolcrib.credentials.discovery import (
-    Discovered,
-    DiscoveryStep,
-    OutwardRequests,
-    ServerDiscovery,
-    sign_in_needed,
+from toolcrib.credentials.account import Account, account_name, user_of
+from toolcrib.credentials.discovery import Discovered, DiscoveryStep, OutwardRequests, ServerDiscovery
+from toolcrib.credentials.issuer import (
+    Issuer,
+    TokenWish,
+    bind_client,
+    configured_client,
+    forget_registration,
+    is_transient,
+    obtain,
 )
-from toolcrib.credentials.issuer import Issuer, TokenWish, configured_client, is_transient, obtain
+from toolcrib.credentials.lacking import WantedScopes, sign_in_needed
 from toolcrib.credentials.oauth import (
-    AuthorizationServer,
     Challenge,
     IssuerRefused,
     OAuthClient,
-    TokenSet,
     choose_scopes,
     renewal_due_s,
     with_scopes,
@@ -46,10 +47,9 @@ from toolcrib.credentials.oauth import (
 from toolcrib.credentials.vault import Vault, VaultKey
 from toolcrib.stores.credentials import CredentialStore
 
-OWNER = "owner"
-"""Whose account it is where somebody on this machine signs in, or the holder of the owner's token."""
-LOCAL = frozenset({"local", "owner", ""})
 CLAIM_S = 60.0
+SPENT_WITHIN_S = 25.0
+"""Of a claim: the rest is for the answer."""
 POLL_S = 0.05
 AFTER_OUTAGE_S = 3.0
 """Whoever could not reach the store lets others save first what they have got meanwhile."""
@@ -58,52 +58,6 @@ RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
 STEP_UPS_MAX = 3
 WHOLE_S = 1.0
 FLIGHTS_MAX = 3
-SCOPES_MAX = 100
-PEOPLE = frozenset({SignInMode.SHARED, SignInMode.PER_USER})
-"""The modes in which a person signs in."""
-
-
-class Account(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one account at one server."""
-
-    server: str
-    url: str
-    user: str
-    provider: AuthorizationServer
-    client: OAuthClient
-    tokens: TokenSet
-    obtained_at: float
-    """By the wall clock."""
-    signed_in_at: float
-    resource: str = ""
-    who: str = ""
-    """What the authorization server calls whoever signed in, if it says."""
-    error: str = ""
-    """What went wrong last, in the authorization server's own words; empty as soon as it goes well again."""
-
-    @property
-    def ends_at(self) -> float | None:
-        """When the access token ends; ``None``: when it is refused."""
-        return None if self.tokens.life_s is None else self.obtained_at + self.tokens.life_s
-
-
-def account_name(server: str, url: str, user: str) -> str:
-    """Under which an account is kept: a server of the same name at another address is another one."""
-    place = hashlib.sha256(url.encode()).hexdigest()[:16]
-    return f"account:{server}:{place}:{user}"
-
-
-def user_of(mode: SignInMode, caller: str) -> str:
-    """Whose account a caller uses."""
-    return OWNER if mode is not SignInMode.PER_USER or caller in LOCAL else caller
-
-
-def mode_of(server: ServerConfig) -> SignInMode:
-    """How a server is signed in to; one with an Authorization header of its own is not."""
-    if server.oauth is not None:
-        return server.oauth.mode
-    has_own = any(name.lower() == "authorization" for name in server.headers)
-    return SignInMode.HEADER if has_own else SignInMode.SHARED
 
 
 @dataclass(slots=True)
@@ -114,6 +68,7 @@ class AccountSurroundings:
     env: Mapping[str, str]
     emit: Emit
     wall: Callable[[], float] = time.time
+    steady: Callable[[], float] = elapsed
     link_to: Callable[[str], str] = lambda server: ""  # noqa: ARG005
     """Where a person signs in to a server, if there is a page; set by whoever serves one."""
     tell_secrets: Callable[[str, tuple[str, ...]], None] = lambda server, secrets: None  # noqa: ARG005
@@ -132,7 +87,7 @@ class ServerAccount:
 
     def __init__(self, server: ServerConfig, user: str, around: AccountSurroundings, tasks: TaskScope) -> None:
         self.server, self.user, self.surroundings, self._tasks = server, user, around, tasks
-        self.mode = mode_of(server)
+        self.mode = server.sign_in_mode
         self.config = server.oauth or OAuthConfig()
         self._url = server.url or ""
         self.name = account_name(server.name, self._url, user)
@@ -143,11 +98,14 @@ class ServerAccount:
         self.discovered: Discovered | None = None
         self.steps: list[DiscoveryStep] = []
         """How the last walk to who lets people in went."""
-        self.challenged: tuple[str, ...] = ()
-        """Scopes that the server wanted and the account lacks."""
+        self.wanted = WantedScopes(around.vault, self.name, server.name)
         self._flight: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._failures = 0
+
+    async def kept(self) -> Account | None:
+        """What is kept of it, also by other processes; ``None``: nobody signed in."""
+        return await self.surroundings.vault.get(self.name, Account)
 
     # What links ask, for every request
 
@@ -170,22 +128,36 @@ class ServerAccount:
 
     async def after_refusal(self, used: bytes | None, challenge: Challenge | None) -> bytes:
         """Another try after a server refused ``used``; raises ``SignInNeeded`` if there is nothing to try."""
-        if challenge is not None and challenge.scopes:
-            wanted = with_scopes(self.challenged, challenge.scopes)
-            self.challenged = wanted[:SCOPES_MAX]
+        self.wanted.note(challenge)
         line = self.usable()
-        is_stepping_up = challenge is not None and challenge.wants_more_scopes
-        if line is not None and line != used and not is_stepping_up:
+        if line is not None and line != used:
             return line
-        if is_stepping_up and self.mode in PEOPLE:
-            await self._look(challenge)
-            raise self.needed(f"it wants the scopes {' '.join(self.challenged)}", challenge)
         for _ in range(FLIGHTS_MAX):  # the first may have begun before, for whoever was refused an older token
-            await self._fly(used, challenge)
+            if challenge is not None and challenge.wants_more_scopes:
+                await self._step_up(used, challenge)
+            else:
+                await self._fly(used, challenge)
             line = self.usable()
             if line is not None and line != used:
                 return line
         raise self.needed("it refuses the token that its own authorization server gave", challenge)
+
+    async def _step_up(self, used: bytes | None, challenge: Challenge) -> None:
+        """A token that is good for more: one that somebody else got meanwhile, one that nobody has to sign in for, or
+        the next one that a person signs in for."""
+        if self.mode.is_for_people:
+            kept = await self.kept()
+            if kept is not None and used != b"Bearer " + kept.tokens.access_token.encode():
+                self._adopt(kept)
+                return
+        if self.account is not None:
+            self.wanted.check(challenge, self.account.asked, self.account.tokens.scopes)
+        if not self.mode.is_for_people:
+            await self._fly(used, challenge)
+            return
+        await self.wanted.keep()
+        await self._look(challenge)
+        raise self.needed(f"it wants the scopes {' '.join(self.wanted.scopes)}", challenge)
 
     async def _fly(self, used: bytes | None, challenge: Challenge | None = None) -> None:
         """Renew, together with everybody else who wants that now; what one of them cancels goes on for the others."""
@@ -201,7 +173,7 @@ class ServerAccount:
     # Renewing
 
     async def _renew(self, used: bytes | None, challenge: Challenge | None) -> None:
-        if self.mode in PEOPLE:
+        if self.mode.is_for_people:
             return await self._renew_account(used, challenge)
         try:
             await self._obtain(challenge)
@@ -216,16 +188,19 @@ class ServerAccount:
             return
         found = self.discovered or await self._look(challenge)
         out = self.outward()
-        issuer = Issuer(found.server, out, self.surroundings.wall)
-        tokens = await obtain(self.config, self.surroundings.env, issuer, self.wish(found), out)
+        issuer, wish = Issuer(found.server, out, self.surroundings.wall), self.wish(found)
+        await bind_client(self.surroundings.vault, self.config, self._url, found.server.issuer)
+        tokens = await obtain(self.config, self.surroundings.env, issuer, wish, out)
         now = self.surroundings.wall()
         client = OAuthClient(self.config.client_id, is_configured=True)
-        self._adopt(Account(self.server.name, self._url, self.user, found.server, client, tokens, now, now))
+        made = Account(self.server.name, self._url, self.user, found.server, client, tokens, now, now)
+        self._adopt(msgspec.structs.replace(made, asked=wish.scopes))
 
     async def _renew_account(self, used: bytes | None, challenge: Challenge | None) -> None:
         """Take what another process got meanwhile, or spend the refresh token while nobody else can."""
         limit = elapsed() + CLAIM_S
         while True:
+            asked_at = self.surroundings.steady()
             try:
                 if await self._take_over(used):
                     return
@@ -243,7 +218,7 @@ class ServerAccount:
             await asyncio.sleep(POLL_S)
         try:
             if not await self._take_over(used):
-                await self._spend(challenge)
+                await self._spend(challenge, asked_at + SPENT_WITHIN_S)
         finally:
             with suppress(ToolcribError):
                 await self.surroundings.vault.store.release(self.name, self.surroundings.owner)
@@ -262,7 +237,7 @@ class ServerAccount:
 
     async def _take_over(self, used: bytes | None) -> bool:
         """Read what is kept; whether that is enough. Raises ``SignInNeeded`` if nothing can come of it."""
-        kept = await self.surroundings.vault.get(self.name, Account)
+        kept = await self.kept()
         if kept is None or (kept.error and not kept.tokens.refresh_token):
             self.account = kept
             self._line = None
@@ -280,11 +255,16 @@ class ServerAccount:
             raise SignInNeeded("Its token has ended, and there is none to renew it with.")
         return False
 
-    async def _spend(self, challenge: Challenge | None) -> None:
-        """Spend the refresh token; only for who has claimed the account."""
+    async def _spend(self, challenge: Challenge | None, latest: float) -> None:
+        """Spend the refresh token; only for who has claimed the account, and not when the claim may have ended by the
+        time of the answer: a machine may have slept since."""
         account = self.account
         if account is None:  # the claim is ours, so it was read
             raise self.needed("", challenge)
+        if challenge is not None and await self._has_moved(account.provider.issuer, challenge):
+            raise self.needed("another authorization server lets people in now", challenge)
+        if self.surroundings.steady() > latest:
+            raise SourceUnavailable(f"The token of {self.server.name!r} was not renewed in time; it is tried again.")
         issuer = Issuer(account.provider, self.outward(), self.surroundings.wall)
         wish = TokenWish(account.resource, account.tokens.scopes)
         try:
@@ -300,6 +280,14 @@ class ServerAccount:
         await self._save(renewed)
         self._adopt(renewed)
 
+    async def _has_moved(self, issuer: str, challenge: Challenge) -> bool:
+        """Whether a server that refuses its tokens names other issuers now: what this one would give is of no use."""
+        try:
+            found = await self._look(challenge)
+        except SourceUnavailable:
+            return False
+        return issuer not in found.issuers
+
     async def _renewal_failed(self, account: Account, error: SourceUnavailable, challenge: Challenge | None) -> None:
         """What fails for now is tried again; what was refused for good means that somebody has to sign in."""
         self._tell("account.renewal.failed", "warning", error=error.message)
@@ -308,10 +296,11 @@ class ServerAccount:
                 with suppress(ToolcribError):
                     await self.surroundings.vault.put(self.name, msgspec.structs.replace(account, error=error.message))
             raise error
-        kept = await self.surroundings.vault.get(self.name, Account)
+        kept = await self.kept()
         if kept is not None and kept.tokens.refresh_token != account.tokens.refresh_token:
             self._adopt(kept)  # somebody else renewed it after all
             return
+        await forget_registration(self.surroundings.vault, account.client, error)
         spent = msgspec.structs.replace(account.tokens, refresh_token="", access_token="")
         await self._save(msgspec.structs.replace(account, tokens=spent, error=error.message))
         self._line = None
@@ -343,7 +332,7 @@ class ServerAccount:
         # A clock that was set back, or is another machine's, makes no token live longer than it was given for.
         left_s = min(ends_at - self.surroundings.wall(), life_s)
         self._ends = elapsed() + left_s
-        if account.tokens.refresh_token or self.mode not in PEOPLE:
+        if account.tokens.refresh_token or not self.mode.is_for_people:
             self._renew_in(max(0.0, left_s - life_s + renewal_due_s(life_s)))
 
     def _renew_in(self, wait_s: float) -> None:
@@ -370,10 +359,17 @@ class ServerAccount:
         """Keep what somebody signed in to, and use it from now on."""
         self._hide(account)
         await self._save(account)
-        self.challenged = ()
+        await self.wanted.forget()
         self._adopt(account)
 
     # What it takes
+
+    async def recall(self) -> None:
+        """Take in what other processes know of it: who begins a sign-in asks for all that is had and wanted."""
+        await self.wanted.recall()
+        kept = await self.kept()
+        if self.account is None and kept is not None and kept.tokens.access_token:
+            self._adopt(kept)
 
     async def _look(self, challenge: Challenge | None) -> Discovered:
         """Find out who lets people in."""
@@ -384,8 +380,7 @@ class ServerAccount:
 
     async def discover(self, challenge: Challenge | None = None) -> Discovered:
         """Who lets people in to this server, as it is now."""
-        if challenge is not None:
-            self.challenged = with_scopes(self.challenged, challenge.scopes)[:SCOPES_MAX]
+        self.wanted.note(challenge)
         return await self._look(challenge)
 
     def outward(self) -> OutwardRequests:
@@ -396,24 +391,28 @@ class ServerAccount:
         """What a token is asked for: what is configured, else what the server says; with what it was refused for."""
         said = self.config.resource
         resource = said if isinstance(said, str) and said else "" if said is False else found.resource
-        offered = found.server.scopes_supported if self.mode in PEOPLE else ()
-        chosen = choose_scopes(self.config.scopes, self.challenged, found.scopes, offered)
-        had = self.account.tokens.scopes if self.account is not None else ()
-        return TokenWish(resource, with_scopes(had, with_scopes(chosen, self.challenged)), self.config.audience)
+        offered = found.server.scopes_supported if self.mode.is_for_people else ()
+        wanted, account = self.wanted.scopes, self.account
+        chosen = choose_scopes(self.config.scopes, wanted, found.scopes, offered)
+        is_same = account is not None and account.provider.issuer == found.server.issuer
+        had = account.tokens.scopes if account is not None and is_same else ()
+        return TokenWish(resource, with_scopes(had, with_scopes(chosen, wanted)), self.config.audience)
 
     def client_of(self, account: Account) -> OAuthClient:
         """The client an account was made with; what a person configured is read anew, and is for its own issuer."""
         if not account.client.is_configured:
             return account.client
         found = configured_client(self.config, self.surroundings.env, account.client.redirect_uri)
-        return account.client if found is None else found
+        issuer = self.config.issuer or account.provider.issuer
+        is_same = found is not None and (found.client_id, issuer) == (account.client.client_id, account.provider.issuer)
+        return found if found is not None and is_same else account.client
 
     def needed(self, why: str, challenge: Challenge | None = None, issuer: str = "") -> SignInNeeded:
         """What a caller is told who came too early: why, where to sign in, and what was said."""
         kept = self.account.error if self.account is not None else ""
         said = why or kept or (challenge.description if challenge is not None else "")
-        link = self.surroundings.link_to(self.server.name) if self.mode in PEOPLE else None
-        return sign_in_needed(self.server.name, said, link, self.discovered, issuer, self.challenged)
+        link = self.surroundings.link_to(self.server.name) if self.mode.is_for_people else None
+        return sign_in_needed(self.server.name, said, link, self.discovered, issuer, self.wanted.scopes)
 
     def _hide(self, account: Account) -> None:
         tokens, client = account.tokens, account.client
@@ -445,7 +444,7 @@ class Accounts:
 
     def of(self, server: ServerConfig, caller: str = "") -> ServerAccount | None:
         """The account a caller uses at a server; ``None`` where nobody signs in. Its address has no references left."""
-        mode = mode_of(server)
+        mode = server.sign_in_mode
         if server.url is None or mode is SignInMode.HEADER:
             return None
         user = user_of(mode, caller)
@@ -465,20 +464,13 @@ class Accounts:
         """Forget an account here, then have its tokens end; what the authorization server said, if it refused that."""
         name = account_name(account.server, account.url, account.user)
         await self.around.vault.remove(name)
+        await WantedScopes(self.around.vault, name, account.server).forget()
         known = self._known.get(name)
         if known is not None:
             known.forget()
         out = OutwardRequests(account.url, self.around.network, account.provider.issuer)
-        issuer = Issuer(account.provider, out, self.around.wall)
-        if not account.provider.revocation_endpoint:
-            return "it has no way to end tokens early"
         client = known.client_of(account) if known is not None else account.client
-        try:
-            for token in filter(None, (account.tokens.refresh_token, account.tokens.access_token)):
-                await issuer.revoke(client, token)
-        except (SourceUnavailable, IssuerRefused) as error:
-            return error.message
-        return ""
+        return await Issuer(account.provider, out, self.around.wall).revoke_all(client, account.tokens)
 
     async def close(self) -> None:
         """Renew no more; what is under way is finished first, for it may be the only copy of a token."""

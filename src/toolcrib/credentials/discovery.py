@@ -5,15 +5,14 @@ is inside, no more than a small document, for no longer than a few seconds.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from toolcrib.core.errors import ConfigError, SignInNeeded, SourceUnavailable
-from toolcrib.core.kinds import FailureKind
+from toolcrib.core.errors import ConfigError, SourceUnavailable
 from toolcrib.core.network import Network
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
@@ -34,6 +33,8 @@ T = TypeVar("T")
 
 DOCUMENT_MAX = 256 * 1024
 TIMEOUT_S = 10.0
+POST_TIMES = 3
+"""By how much longer what changes something may take: whether it did is not known afterwards."""
 ISSUERS_MAX = 8
 _JSON = ((b"accept", b"application/json"), (b"user-agent", b"toolcrib"))
 _CLOUD_OWN = ("169.254.", "fe80:", "fd00:ec2:")
@@ -58,64 +59,41 @@ class Discovered:
     resource: str
     scopes: tuple[str, ...]
     server: AuthorizationServer
+    issuers: tuple[str, ...] = ()
+    """All that the server names, this one among them."""
     steps: list[DiscoveryStep] = field(default_factory=list)
     is_guess: bool = False
     """Whether nothing says that anybody lets people in at all."""
 
 
-def sign_in_needed(
-    server: str, said: str, link: str | None, found: Discovered | None, issuer: str = "", scopes: Sequence[str] = ()
-) -> SignInNeeded:
-    """What a caller is told who came too early: at which server, why, and what to do; without a ``link`` (one that is
-    empty leads nowhere now) it is toolcrib's own account that is not let in, and no person's."""
-    issuer = issuer or (found.server.issuer if found is not None else "")
-    because = (f" at {issuer}" if issuer and issuer not in said else "") + (f": {said.rstrip('.')}" if said else "")
-    kind, cause, message = FailureKind.SIGN_IN, "somebody has to sign in", "needs somebody to sign in"
-    hint = f"open {link} or run `toolcrib login {server}`." if link else f"run `toolcrib login {server}`."
-    if link is None:
-        kind, cause, message = FailureKind.CREDENTIAL, "our account is not let in", "does not let our account in"
-        hint = f"look at [servers.{server}.oauth], or run `toolcrib doctor`."
-    if found is not None and found.is_guess:
-        hint += " Or, if it takes a key instead, set that under `headers`: it does not say who lets people in."
-    details: dict[str, Any] = {
-        "server": server,
-        "sign_in": True,
-        "failure": kind,
-        "cause": cause + because,
-        "final": True,
-        "issuer": issuer,
-        "said": said,
-        "link": link or "",
-        **({"scopes": list(scopes)} if scopes else {}),
-    }
-    return SignInNeeded(f"Server {server!r} {message}{because}.", hint=hint[:1].upper() + hint[1:], details=details)
-
-
 class OutwardRequests:
     """Asks what a server's metadata point to, within limits."""
 
-    def __init__(self, url: str, network: Network | None, trusted: str = "") -> None:
+    def __init__(self, url: str, network: Network | None, trusted: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """``trusted`` is an issuer that a person configured: it may be inside."""
-        self._url, self.network = url, network
+        self._url, self.network, self._timeout_s = url, network, timeout_s
         self._trusted = urlsplit(trusted).hostname or ""
         self._is_inside: bool | None = None
 
     async def get(self, url: str) -> tuple[int, bytes]:
         """What is at an address: its status and body."""
-        check_url(url)
-        limits = FetchLimits(DOCUMENT_MAX, TIMEOUT_S, await self._may_reach(url), self.network)
+        limits = FetchLimits(DOCUMENT_MAX, self._timeout_s, await self._may_reach(url), self.network, check_url)
         found = await fetch(url, _JSON, limits)
         return found.status, found.body
 
     async def post(self, url: str, body: bytes, headers: Headers, content_type: bytes) -> Response:
-        """The answer to a form or a document; a redirect is none."""
+        """The answer to a form or a document; a redirect is none: what was sent is for this address alone."""
         check_url(url)
         limits = PoolLimits(connections=1, body_bytes=DOCUMENT_MAX)
         may_reach = await self._may_reach(url)
         pool = HttpPool(url, network=self.network, limits=limits, may_reach=may_reach, connect_timeout_s=TIMEOUT_S)
         try:
             sent = [*_JSON, (b"content-type", content_type), *headers]
-            return await pool.request("POST", pool.origin.target, sent, body)
+            async with asyncio.timeout(self._timeout_s * POST_TIMES):
+                return await pool.request("POST", pool.origin.target, sent, body)
+        except TimeoutError:
+            said = f"{clean_words(url)[:100]} did not answer within {self._timeout_s * POST_TIMES:g} s."
+            raise SourceUnavailable(said) from None
         finally:
             await pool.close()
 
@@ -159,8 +137,9 @@ def resource_addresses(url: str, challenge: Challenge | None) -> Iterator[str]:
         return
     parts = urlsplit(canonical_resource(url))
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    if path:
-        yield f"{origin}/.well-known/oauth-protected-resource{path}"
+    query = f"?{parts.query}" if parts.query else ""  # it is part of which resource that is (RFC 9728, 3.1)
+    if path or query:
+        yield f"{origin}/.well-known/oauth-protected-resource{path}{query}"
     yield f"{origin}/.well-known/oauth-protected-resource"
 
 
@@ -194,9 +173,9 @@ class ServerDiscovery:
                     raise
                 continue
             resource = about.resource or canonical_resource(self._url)
-            return Discovered(resource, about.scopes_supported, server, self.steps)
+            return Discovered(resource, about.scopes_supported, server, issuers, self.steps)
         server, is_guess = await self._legacy()
-        return Discovered(canonical_resource(self._url), (), server, self.steps, is_guess)
+        return Discovered(canonical_resource(self._url), (), server, (server.issuer,), self.steps, is_guess)
 
     def _issuers(self, about: ProtectedResource) -> tuple[str, ...]:
         named = about.authorization_servers[:ISSUERS_MAX]

@@ -4,6 +4,7 @@ Who toolcrib is to one is settled in this order: a client that a person register
 fetch, registering there (RFC 7591); where none of it works, a person has to register one.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +27,13 @@ from toolcrib.credentials.oauth import (
     IssuerRefused,
     OAuthClient,
     TokenSet,
+    is_document,
+    method_to_register,
     prove_client,
     read_tokens,
     refusal,
 )
-from toolcrib.credentials.vault import secret_file
+from toolcrib.credentials.vault import Vault, secret_file
 
 CLIENT_NAME = "toolcrib"
 CLIENT_DOCUMENT = "/.well-known/toolcrib-client.json"
@@ -100,12 +103,23 @@ class Issuer:
             "subject_token_type": kind or ID_TOKEN,
             **wish.fields(),
         }
-        return (await self._tokens(client, fields, "the identity assertion", ())).access_token
+        return (await self._tokens(client, fields, "the identity assertion", (), ID_JAG)).access_token
 
     async def for_assertion(self, client: OAuthClient, assertion: str, wish: TokenWish) -> TokenSet:
         """A token for an assertion (RFC 7523)."""
         fields = {"grant_type": JWT_GRANT, "assertion": assertion, **wish.fields()}
         return await self._tokens(client, fields, "the token request", wish.scopes)
+
+    async def revoke_all(self, client: OAuthClient, tokens: TokenSet) -> str:
+        """Have all tokens of an account end; what the server has against it."""
+        if not self.server.revocation_endpoint:
+            return "it has no way to end tokens early"
+        try:
+            for token in filter(None, (tokens.refresh_token, tokens.access_token)):
+                await self.revoke(client, token)
+        except SourceUnavailable as error:
+            return error.message
+        return ""
 
     async def revoke(self, client: OAuthClient, token: str) -> None:
         """Have a token end (RFC 7009); raises if the server does not say that it did."""
@@ -119,7 +133,8 @@ class Issuer:
     async def register(self, redirect_uri: str, scopes: Sequence[str]) -> OAuthClient:
         """Register toolcrib as a client (RFC 7591)."""
         issuer, url = self.server.issuer, self.server.registration_endpoint
-        response = await self._out.post(url, msgspec.json.encode(client_document(redirect_uri, scopes)), (), JSON)
+        said = {**client_document(redirect_uri, scopes), "token_endpoint_auth_method": method_to_register(self.server)}
+        response = await self._out.post(url, msgspec.json.encode(said), (), JSON)
         if response.status not in CREATED:
             raise refusal(response.body, response.status, issuer, "the registration", hint=ASK)
         try:
@@ -136,7 +151,7 @@ class Issuer:
         )
 
     async def _tokens(
-        self, client: OAuthClient, fields: Mapping[str, str], step: str, asked: Sequence[str]
+        self, client: OAuthClient, fields: Mapping[str, str], step: str, asked: Sequence[str], kind: str = ""
     ) -> TokenSet:
         issuer = self.server.issuer
         if not self.server.token_endpoint:
@@ -146,7 +161,7 @@ class Issuer:
         response = await self._out.post(self.server.token_endpoint, body, headers, FORM)
         if response.status != 200:
             raise refusal(response.body, response.status, issuer, step)
-        return read_tokens(response.body, issuer, step, asked=asked)
+        return read_tokens(response.body, issuer, step, asked=asked, kind=kind)
 
 
 class _Registered(msgspec.Struct):
@@ -190,6 +205,32 @@ def configured_client(config: OAuthConfig, env: Mapping[str, str], redirect_uri:
     return OAuthClient(config.client_id, secret, redirect_uri=redirect_uri, private_key=key, is_configured=True)
 
 
+def registration_name(issuer: str, redirect_uri: str) -> str:
+    """Under which a registration is kept: one for each issuer and way back."""
+    return f"client:{hashlib.sha256(f'{issuer} {redirect_uri}'.encode()).hexdigest()[:32]}"
+
+
+async def forget_registration(vault: Vault, client: OAuthClient, error: SourceUnavailable) -> None:
+    """Register anew the next time, if an issuer says that it does not know the client (any more)."""
+    if isinstance(error, IssuerRefused) and error.error == "invalid_client":
+        await vault.remove(registration_name(error.details["issuer"], client.redirect_uri))
+
+
+async def bind_client(vault: Vault, config: OAuthConfig, url: str, issuer: str) -> None:
+    """Hold a client that a person registered to the issuer it was first used with: a server that names another one
+    later gets neither its name nor its secret. An ``issuer`` that is configured has the last word."""
+    if not config.client_id or config.issuer or is_document(config.client_id):
+        return
+    name = f"issuer:{hashlib.sha256(f'{url} {config.client_id}'.encode()).hexdigest()[:32]}"
+    known = await vault.get(name, str)
+    if known is None:
+        await vault.put(name, issuer)
+    elif known != issuer:
+        words = f"the client {config.client_id!r} was registered at {known}, and the server now names this one"
+        hint = "If that is right, register a client there, and set `issuer` and `client_id`."
+        raise IssuerRefused(issuer, "discovery", words, hint=hint)
+
+
 async def obtain(
     config: OAuthConfig, env: Mapping[str, str], issuer: Issuer, wish: TokenWish, out: OutwardRequests
 ) -> TokenSet:
@@ -210,8 +251,11 @@ async def obtain(
 async def _asserted(
     config: OAuthConfig, env: Mapping[str, str], issuer: Issuer, wish: TokenWish, out: OutwardRequests
 ) -> str:
-    """The identity provider's word for who calls, made for this server's authorization server."""
+    """The identity provider's word for who calls, made for this server's authorization server; without one, what is
+    configured is that word."""
     subject = read_reference(config.subject_token, env, "oauth.subject_token")
+    if not config.idp:
+        return subject
     at = OutwardRequests(config.idp, out.network, config.idp)
     provider = Issuer(await ServerDiscovery(config.idp, at).server(config.idp), at, issuer.now)
     secret = resolve(config.idp_client_secret, env, field="oauth.idp_client_secret") if config.idp_client_secret else ""

@@ -28,6 +28,7 @@ ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - the name of a kind
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a kind
+SECRET_METHODS = ("client_secret_basic", "client_secret_post")
 _HEADER_SAFE = re.compile(r"[\x21-\x7e]+")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _PARAMETER = re.compile(r'\s*,?\s*([\w.~!#$%&\'*+^`|-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
@@ -86,6 +87,12 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
     """What it registered for; empty: it did not say."""
     private_key: str = ""
     is_configured: bool = False
+
+
+def renewal_due_s(life_s: float) -> float:
+    """How long after it was given a token is renewed."""
+    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
+    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 class TokenSet(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -236,6 +243,12 @@ def read_code(query: Mapping[str, str], server: AuthorizationServer) -> str:
     return query["code"]
 
 
+def is_document(client_id: str) -> bool:
+    """Whether a client's name is the address of what it says of itself: any authorization server may look there."""
+    parts = urlsplit(client_id)
+    return parts.scheme == "https" and len(parts.path) > 1 and not parts.fragment
+
+
 class _TokenAnswer(msgspec.Struct):
     access_token: str = ""
     token_type: str = "Bearer"  # noqa: S105 - the name of a kind
@@ -251,14 +264,17 @@ class _ErrorAnswer(msgspec.Struct):
     error_description: str = ""
 
 
-def read_tokens(body: bytes, issuer: str, step: str, *, asked: Sequence[str] = ()) -> TokenSet:
-    """The tokens in an answer; whatever cannot be sent in a header is refused."""
+def read_tokens(body: bytes, issuer: str, step: str, *, asked: Sequence[str] = (), kind: str = "") -> TokenSet:
+    """The tokens in an answer; whatever cannot be sent in a header is refused. What is of another ``kind`` than an
+    access token is for another authorization server."""
     try:
         answer = msgspec.json.decode(body, type=_TokenAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise IssuerRefused(issuer, step, "its answer is no token response") from None
-    if answer.token_type.lower() not in ("bearer", "n_a"):
+    if answer.token_type.lower() not in (("bearer", "n_a") if kind else ("bearer",)):
         raise IssuerRefused(issuer, step, f"it gave a token of type {answer.token_type!r}; only Bearer is known here")
+    if kind and (answer.issued_token_type or kind) != kind:
+        raise IssuerRefused(issuer, step, f"it gave a token of the kind {answer.issued_token_type!r}, not {kind!r}")
     for token in (answer.access_token, answer.refresh_token or "x"):
         if not _HEADER_SAFE.fullmatch(token) or len(token) > TOKEN_MAX:
             raise IssuerRefused(issuer, step, "it gave a token that cannot be used")
@@ -274,12 +290,6 @@ def _life_s(said: float | str | None) -> float | None:
     except ValueError:
         return None
     return min(seconds, LIFE_MAX_S) if seconds > 0 else None
-
-
-def renewal_due_s(life_s: float) -> float:
-    """How long after it was given a token is renewed."""
-    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
-    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 def refusal(body: bytes, status: int, issuer: str, step: str, hint: str = "") -> IssuerRefused:
@@ -322,9 +332,19 @@ def _auth_method(client: OAuthClient, server: AuthorizationServer) -> str:
         return "none"
     if client.auth_method:
         return client.auth_method
-    known = server.token_endpoint_auth_methods_supported
-    is_post = "client_secret_post" in known and "client_secret_basic" not in known
-    return "client_secret_post" if is_post else "client_secret_basic"
+    return next((method for method in SECRET_METHODS if method in methods_of(server)), SECRET_METHODS[0])
+
+
+def methods_of(server: AuthorizationServer) -> tuple[str, ...]:
+    """How clients may prove themselves at a token endpoint; what says nothing takes the secret as a header (RFC 8414)
+    and, as nearly all do, public clients."""
+    return server.token_endpoint_auth_methods_supported or ("client_secret_basic", "none")
+
+
+def method_to_register(server: AuthorizationServer) -> str:
+    """How toolcrib wants to prove itself: it needs no secret where it may have none."""
+    known = methods_of(server)
+    return next((method for method in ("none", *SECRET_METHODS) if method in known), "none")
 
 
 def sign_assertion(client: OAuthClient, server: AuthorizationServer, now: float) -> str:

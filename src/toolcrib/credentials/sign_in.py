@@ -9,9 +9,19 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from toolcrib.credentials.accounts import Account, ServerAccount
+from toolcrib.credentials.account import Account
+from toolcrib.credentials.accounts import ServerAccount
 from toolcrib.credentials.discovery import Discovered, DiscoveryStep
-from toolcrib.credentials.issuer import ASK, CLIENT_DOCUMENT, Issuer, TokenWish, configured_client
+from toolcrib.credentials.issuer import (
+    ASK,
+    CLIENT_DOCUMENT,
+    Issuer,
+    TokenWish,
+    bind_client,
+    configured_client,
+    forget_registration,
+    registration_name,
+)
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
     CallbackRefused,
@@ -22,6 +32,7 @@ from toolcrib.credentials.oauth import (
     check_pkce,
     claims_of,
     extend_url,
+    is_document,
     new_verifier,
     read_code,
     with_scopes,
@@ -65,11 +76,12 @@ async def begin(
 ) -> BegunSignIn:
     """Begin to sign in; the address to open in a browser."""
     around, found = account.surroundings, account.discovered or await account.discover()
+    await account.recall()
     server, wish = found.server, account.wish(found)
     if not server.authorization_endpoint:
         raise IssuerRefused(server.issuer, "discovery", "it names no authorization endpoint")
     client = await choose_client(account, found, redirect_uri, public_url)
-    check_pkce(server, is_configured=client.is_configured)
+    check_pkce(server, is_configured=client.is_configured and not is_document(client.client_id))
     state, verifier = secrets.token_urlsafe(32), new_verifier()
     flow = SignInFlow(
         account.server.name,
@@ -128,7 +140,8 @@ async def choose_client(account: ServerAccount, found: Discovered, redirect_uri:
     """Who toolcrib is to an authorization server: as configured, by its document, or by registering."""
     server, around = found.server, account.surroundings
     configured = configured_client(account.config, around.env, redirect_uri)
-    if configured is not None:
+    if configured is not None and _is_for(configured, server):
+        await bind_client(around.vault, account.config, account.server.url or "", server.issuer)
         return configured
     if server.client_id_metadata_document_supported and public_url.startswith("https://"):
         return OAuthClient(f"{public_url}{CLIENT_DOCUMENT}", redirect_uri=redirect_uri)
@@ -146,6 +159,13 @@ async def choose_client(account: ServerAccount, found: Discovered, redirect_uri:
     return made
 
 
+def _is_for(client: OAuthClient, server: AuthorizationServer) -> bool:
+    """Whether a configured client is known to a server: one with a document of its own only to those that look."""
+    return (
+        server.client_id_metadata_document_supported or client.client_secret != "" or not is_document(client.client_id)
+    )
+
+
 async def _register(issuer: Issuer, redirect_uri: str, scopes: tuple[str, ...]) -> OAuthClient:
     """Register for scopes; some servers know those of their resources only later, and take the client without."""
     try:
@@ -154,11 +174,6 @@ async def _register(issuer: Issuer, redirect_uri: str, scopes: tuple[str, ...]) 
         if not scopes or error.error not in ("invalid_client_metadata", "invalid_scope"):
             raise
         return await issuer.register(redirect_uri, ())
-
-
-def registration_name(issuer: str, redirect_uri: str) -> str:
-    """Under which a registration is kept: one for each issuer and way back."""
-    return f"client:{hashlib.sha256(f'{issuer} {redirect_uri}'.encode()).hexdigest()[:32]}"
 
 
 def is_expired(client: OAuthClient, now: float) -> bool:
@@ -206,13 +221,22 @@ class AnsweredSignIn:
         try:
             tokens = await issuer.redeem(client, code, flow.verifier, TokenWish(flow.resource, flow.scopes))
         except IssuerRefused as error:
-            if error.error == "invalid_client":
-                await around.vault.remove(registration_name(flow.provider.issuer, client.redirect_uri))
+            await forget_registration(around.vault, client, error)
             raise
         now, claims = around.wall(), claims_of(tokens.id_token)
         who = next((str(claims[name]) for name in ("email", "preferred_username", "name", "sub") if name in claims), "")
         made = Account(
-            flow.server, flow.url, flow.user, flow.provider, flow.client, tokens, now, now, flow.resource, who[:200]
+            flow.server,
+            flow.url,
+            flow.user,
+            flow.provider,
+            flow.client,
+            tokens,
+            now,
+            now,
+            flow.resource,
+            flow.scopes,
+            who[:200],
         )
         await account.sign_in(made)
         return made

@@ -16,7 +16,8 @@ from toolcrib.crib.servers import Servers
 from toolcrib.stores.paths import Environment
 
 if TYPE_CHECKING:
-    from toolcrib.credentials.accounts import Account, Accounts, ServerAccount
+    from toolcrib.credentials.account import Account
+    from toolcrib.credentials.accounts import Accounts, ServerAccount
     from toolcrib.credentials.discovery import DiscoveryStep
     from toolcrib.credentials.sign_in import BegunSignIn, SignInFlow
 
@@ -92,9 +93,7 @@ class ServerSignIns:
         shelf = self.servers.shelves.get(server)
         if shelf is None or shelf.config.url is None:
             return False
-        from toolcrib.credentials.accounts import PEOPLE, mode_of
-
-        return mode_of(shelf.config) in PEOPLE
+        return shelf.config.sign_in_mode.is_for_people
 
     def is_asked_for(self, server: str) -> bool:
         """Whether a server is reached with an account, be it a person's or toolcrib's own."""
@@ -107,9 +106,7 @@ class ServerSignIns:
         account = self.account(server, caller.id)
         if account.mode is SignInMode.SHARED and not may_operate(caller, SecurityLevel.ADMIN):
             return None
-        from toolcrib.credentials.accounts import Account
-
-        found = await account.surroundings.vault.get(account.name, Account)
+        found = await account.kept()
         return 0.0 if found is None else found.signed_in_at
 
     async def wait(self, server: str, caller: Caller, after: float) -> None:
@@ -222,12 +219,11 @@ class ServerSignIns:
         return replace(probe, steps=tuple(steps))
 
     async def _stands(self, account: "ServerAccount") -> "DiscoveryStep":
-        from toolcrib.credentials.accounts import PEOPLE, Account
         from toolcrib.credentials.discovery import DiscoveryStep
 
         found, url = account.account, account.server.url or ""
-        if account.mode in PEOPLE:
-            found = await account.surroundings.vault.get(account.name, Account)
+        if account.mode.is_for_people:
+            found = await account.kept()
         if found is None:
             return DiscoveryStep("account", url, "nobody is signed in", is_good=False)
         is_good = bool(found.tokens.access_token) and not found.error

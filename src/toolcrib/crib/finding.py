@@ -219,9 +219,7 @@ class Finder:
                 if self._catalog().find(call.kind, name) is not None:
                     break
                 if record.status is DiscoveryStatus.FAILED and self._parts.prefix:
-                    status = self._fresh.shelves[record.server].source.status()
-                    kind = SignInNeeded if status.details.get("sign_in") else SourceUnavailable
-                    raise kind(status.error or record.error, details=status.details)
+                    raise _not_found_at(self._fresh.shelves[record.server])
         finally:
             for task in asking:
                 task.cancel()
@@ -246,6 +244,15 @@ class Finder:
         except InvalidName:
             return []
         return [shelf] if shelf else []
+
+
+def _not_found_at(shelf: ServerShelf) -> SourceUnavailable:
+    """Why nothing is known of a server; it may want somebody to sign in only once it is asked for its list."""
+    status, trouble = shelf.source.status(), shelf.trouble
+    if isinstance(trouble, SignInNeeded):
+        return SignInNeeded(trouble.message, hint=trouble.hint, details=trouble.details)
+    kind = SignInNeeded if status.details.get("sign_in") else SourceUnavailable
+    return kind(status.error or shelf.record.error, details=status.details)
 
 
 def check_request(name: object, arguments: object, caller: object, timeout_s: object) -> None:

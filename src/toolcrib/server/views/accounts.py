@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from toolcrib.config.lock import timestamp
 from toolcrib.core.view import View
-from toolcrib.credentials.accounts import Account
+from toolcrib.credentials.account import Account
 from toolcrib.stores.connections import ConnectedClient
 
 

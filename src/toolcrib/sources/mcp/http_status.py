@@ -8,7 +8,7 @@ from msgspec import UNSET
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import RemoteError, SourceError, SourceUnavailable, ToolFailed
 from toolcrib.core.kinds import FailureKind, SignInMode
-from toolcrib.credentials.accounts import STEP_UPS_MAX, ServerAccount, mode_of
+from toolcrib.credentials.accounts import STEP_UPS_MAX, ServerAccount
 from toolcrib.credentials.oauth import Challenge, read_challenge
 from toolcrib.schema.text import printable
 from toolcrib.transports.http.client import Response
@@ -111,7 +111,7 @@ def _words(message: Outbound | None) -> str:
 
 def _not_authorized(server: ServerConfig, status: int, words: str) -> SourceUnavailable:
     how = "set the Authorization header under headers" if not server.headers else "check the headers it is given"
-    if status == 403 and mode_of(server) is not SignInMode.HEADER:
+    if status == 403 and server.sign_in_mode is not SignInMode.HEADER:
         how = "ask whoever runs it, or use another account (`toolcrib accounts` shows which it is)"
     said = f"it says {words!r}" if words else "it wants a credential" if status == 401 else "it does not allow this"
     kind = FailureKind.SIGN_IN if status == 401 and not server.headers else FailureKind.CREDENTIAL

@@ -47,6 +47,8 @@ class FetchLimits:
     """Asked of the very address that is dialled; with a proxy, of those that the name has here."""
     network: Network | None = None
     """The way there; ``None`` leaves it to the environment of this process."""
+    check: Callable[[str], object] = str
+    """Raises for an address that may not be asked, wherever it stands in a row of redirects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ async def fetch(url: str, headers: Headers, limits: FetchLimits) -> Fetched:
     try:
         async with asyncio.timeout(limits.timeout_s):
             for _ in range(REDIRECTS_MAX + 1):
+                limits.check(url)
                 found = await _get(url, headers, limits)
                 if isinstance(found, Fetched):
                     return found
