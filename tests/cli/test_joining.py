@@ -1,6 +1,7 @@
 """``toolcrib stdio`` as a pipe to the toolcrib of its project: one process per server, whoever comes."""
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -165,6 +166,55 @@ def test_clients_go_on_when_the_running_one_is_killed_and_nothing_runs_twice(sha
     assert shared.diary.read_text().count("called hang") == 1
     told = {notice["method"] for client in (first, second) for notice in client.notices}
     assert "notifications/tools/list_changed" in told
+
+
+def over_http(program: Program, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    """What the one that runs answers the owner; its address is in its run file."""
+    (run,) = running(program)
+    token = (program.home / "state/toolcrib/token").read_text().strip()
+    connection = http.client.HTTPConnection(run.url.removeprefix("http://"), timeout=150)
+    sent = {"content-type": "application/json", "accept": "application/json", "authorization": f"Bearer {token}"}
+    connection.request(method, path, None if body is None else json.dumps(body), {**sent, **headers})
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
+
+
+def call_over_http(program: Program, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The result of a call by a client that needs no session."""
+    client = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "web", "version": "1"}, "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in client.items()}
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": tool}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return over_http(program, "POST", "/mcp", asked, **headers)["result"]
+
+
+def test_clients_over_stdio_and_http_share_processes_and_one_live_view(shared: Program):
+    """One process per server, all calls in one list; killed, another one takes over, and the same holds there."""
+    with clients(shared) as start:
+        first, second = start().greet(), start().greet()
+        said = [
+            first.call("tiny__echo", text="one"),
+            second.call("tiny__echo", text="two"),
+            call_over_http(shared, "tiny__echo", text="three"),
+        ]
+        hanging = second.send("tools/call", name="tiny__hang", arguments={})
+        until(lambda: shared.has_noted("called hang"), deadline_s=150, what="the call")
+        live = over_http(shared, "GET", "/api/v1/calls")["calls"]
+        (run,) = running(shared)
+        starts = shared.starts
+
+        os.kill(run.pid, signal.SIGKILL)
+        lost = second.answer_to(hanging)["result"]
+        again = [first.call("tiny__echo", text="four"), call_over_http(shared, "tiny__echo", text="five")]
+        later = over_http(shared, "GET", "/api/v1/calls")["calls"]
+
+    assert [result["isError"] for result in (*said, *again)] == [False] * 5
+    assert [(call["tool"], call["outcome"]) for call in live] == [("tiny__hang", ""), *[("tiny__echo", "success")] * 3]
+    assert [call["tool"] for call in later] == ["tiny__echo"] * 2
+    assert lost["_meta"]["toolcrib/error"]["details"] == {"outcome": "unknown"}
+    assert (starts, shared.starts, shared.diary.read_text().count("called hang")) == (1, 2, 1)
 
 
 def test_what_one_client_may_and_is_shown_holds_for_it_alone(shared: Program):

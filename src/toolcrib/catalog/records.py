@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from toolcrib.catalog.pins import (
     NO_TRUST,
@@ -44,6 +44,14 @@ class RecordStore(Protocol):
 ATTEMPTS_KEPT = 20
 
 
+class Elsewhere(NamedTuple):
+    """What a running toolcrib says of a server."""
+
+    standing: Standing
+    asked: str
+    """When it last asked the server for its tools; empty for never."""
+
+
 @dataclass(slots=True)
 class ServerShelf:
     """What is known of one server."""
@@ -78,7 +86,7 @@ class ServerShelf:
     """When it is asked again by itself, by the wall clock, if it is."""
     attempts: deque[ServerAttempt] = field(default_factory=lambda: deque(maxlen=ATTEMPTS_KEPT))
     """The last attempts to ask it in this run, the newest at the end."""
-    elsewhere: Standing | None = None
+    elsewhere: Elsewhere | None = None
     """How it stands in the toolcrib that runs for the same configuration, where that one is asked instead of it."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""

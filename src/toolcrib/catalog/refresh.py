@@ -1,6 +1,7 @@
 """Discovery: when each server is asked for its tools; one request at a time per server."""
 
 import asyncio
+import math
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import cast
 from toolcrib.catalog.flights import ChangePauses, Flight, Flights, Retries, follow_record
 from toolcrib.catalog.pins import NO_TRUST, FieldTrust, app_definition, app_key, apps_of, is_alike, settle_app
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
-from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
+from toolcrib.catalog.records import Elsewhere, Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.catalog.standing import failure_of
 from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
@@ -33,7 +34,7 @@ from toolcrib.core.offers import OfferKind, offer_key, to_mcp
 from toolcrib.core.requests import Result
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.view import ServerAttempt, Standing
+from toolcrib.core.view import ServerAttempt
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
@@ -60,14 +61,24 @@ class Refresher:
         self._retries = Retries(self._retry)
         self._closed = self._is_behind = False
         self._flights: Flights | None = None
-        self._ask_elsewhere: Callable[[str], Awaitable[Standing]] | None = None
+        self._ask_elsewhere: Callable[[str], Awaitable[Elsewhere]] | None = None
 
-    async def follow(self, standings: Mapping[str, Standing], ask: Callable[[str], Awaitable[Standing]]) -> None:
+    async def follow(self, found: Mapping[str, Elsewhere], ask: Callable[[str], Awaitable[Elsewhere]]) -> None:
         """Have the toolcrib that runs for the same configuration ask these servers, and take over what it finds."""
         self._ask_elsewhere = ask
-        for name in standings.keys() & self.shelves.keys():
-            self.shelves[name].elsewhere = standings[name]
-        await self.catch_up()
+        records = await self._store.records.read()
+        for name in found.keys() & self.shelves.keys():
+            self._take_over(self.shelves[name], found[name], records.get(name))
+
+    def _take_over(self, shelf: ServerShelf, found: Elsewhere, record: Record | None) -> None:
+        """What the running toolcrib says counts, and what it has stored; when to ask again is its own affair."""
+        stored = fitting_record(shelf.config, record)
+        if follow_record(shelf, stored, self._adopt):
+            self._on_update(shelf.config.name)
+        elif stored.status is DiscoveryStatus.FAILED:
+            shelf.record = shelf.stored = stored
+        shelf.record = replace(shelf.record, last_discovery=found.asked or shelf.record.last_discovery)
+        shelf.elsewhere, shelf.fresh_until = found, math.inf
 
     async def share(self, coordination: Coordination) -> None:
         """Ask servers together with other replicas, and follow what they find."""
@@ -233,19 +244,15 @@ class Refresher:
         finally:
             self._landed(shelf)
 
-    async def _ask_there(self, shelf: ServerShelf, ask: Callable[[str], Awaitable[Standing]]) -> Record:
+    async def _ask_there(self, shelf: ServerShelf, ask: Callable[[str], Awaitable[Elsewhere]]) -> Record:
         """Have the running toolcrib ask; if that is not possible any more, do it here."""
         try:
-            shelf.elsewhere = await ask(shelf.config.name)
+            found = await ask(shelf.config.name)
         except ToolcribError:
             shelf.elsewhere = None
             return await self._ask(shelf)
         try:
-            stored = fitting_record(shelf.config, (await self._store.records.read()).get(shelf.config.name))
-            if follow_record(shelf, stored, self._adopt):
-                self._on_update(shelf.config.name)
-            elif stored.status is DiscoveryStatus.FAILED:
-                shelf.record = shelf.stored = stored
+            self._take_over(shelf, found, (await self._store.records.read()).get(shelf.config.name))
             return shelf.record
         finally:
             self._landed(shelf)

@@ -20,7 +20,7 @@ CAUSE_MAX = 300
 def standing_of(shelf: ServerShelf) -> Standing:
     """How a server that is switched on stands now; where it runs elsewhere, there."""
     if shelf.elsewhere is not None:
-        return shelf.elsewhere
+        return shelf.elsewhere.standing
     status = shelf.source.status()
     state = state_of(shelf, status)
     return Standing(
@@ -46,7 +46,7 @@ IN_ORDER = Standing(ServerState.OK, None, None, None, 0, None)
 def state_of(shelf: ServerShelf, status: SourceStatus | None = None) -> ServerState:
     """The word for it."""
     if shelf.elsewhere is not None:
-        return shelf.elsewhere.state
+        return shelf.elsewhere.standing.state
     link = (status or shelf.source.status()).state
     if shelf.barred:
         return ServerState.HELD
@@ -71,7 +71,7 @@ def _state_on_record(shelf: ServerShelf) -> ServerState:
 def is_unasked(shelf: ServerShelf) -> bool:
     """Whether a server was never asked for its tools as it is configured now."""
     if shelf.elsewhere is not None:
-        return shelf.elsewhere.state is ServerState.NEVER
+        return shelf.elsewhere.standing.state is ServerState.NEVER
     record = shelf.record
     failed_as_it_is = record.status is DiscoveryStatus.FAILED and record.config_hash == config_hash(shelf.config)
     return not shelf.is_known and not failed_as_it_is and not shelf.barred

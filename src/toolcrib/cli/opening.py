@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec import convert
 
+from toolcrib.catalog.records import Elsewhere
 from toolcrib.catalog.standing import is_unasked
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import unknown_server
@@ -90,15 +91,15 @@ async def following(crib: Crib, options: Options, console: Console) -> AsyncIter
         return
     remote = Remote(run.url, ByRunFile(run))
 
-    async def ask(name: str) -> ServerView:
+    async def ask(name: str) -> Elsewhere:
         said = await remote.send("POST", f"{ROOT}/servers/{name}/refresh")
-        return convert(said["server"], type=ServerView)
+        return _elsewhere(convert(said["server"], type=ServerView))
 
     try:
         async with asyncio.timeout(ANSWER_S):
             found = convert(await remote.send("GET", f"{ROOT}/servers"), type=ServerList)
-        standings = {view.name: view for view in found.servers if view.state is not ServerState.DISABLED}
-        await crib.servers.fresh.follow(standings, ask)
+        enabled = (view for view in found.servers if view.state is not ServerState.DISABLED)
+        await crib.servers.fresh.follow({view.name: _elsewhere(view) for view in enabled}, ask)
     except (ToolcribError, TimeoutError) as error:
         told = str(error) or f"{run.url} has not answered after {ANSWER_S:g} s."
         console.say(f"{told} Servers are asked from here.", "dim")
@@ -106,6 +107,10 @@ async def following(crib: Crib, options: Options, console: Console) -> AsyncIter
         yield
     finally:
         await remote.close()
+
+
+def _elsewhere(view: ServerView) -> Elsewhere:
+    return Elsewhere(view, view.last_discovered or "")
 
 
 def running_for(options: Options) -> RunFile | None:

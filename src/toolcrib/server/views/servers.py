@@ -108,8 +108,8 @@ def server_view(crib: Crib, name: str) -> ServerView | None:
     """One configured server."""
     if name in crib.shelves:
         shelf = crib.shelves[name]
-        if isinstance(shelf.elsewhere, ServerView):
-            return shelf.elsewhere
+        if shelf.elsewhere is not None and isinstance(shelf.elsewhere.standing, ServerView):
+            return shelf.elsewhere.standing
         return _view(shelf.config, standing_of(shelf), crib.catalog.of_server(name), shelf)
     return _view(crib.disabled[name], standing_of_disabled(name)) if name in crib.disabled else None
 
