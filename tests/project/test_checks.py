@@ -102,7 +102,7 @@ async def test_parsers_that_are_not_installed_are_named(config, monkeypatch):
     monkeypatch.setattr(checks, "PARSERS", {"no_such_parser": "PDF"})
 
     level, message, todo = (await verdicts(config))[0]
-    assert (level, message, "toolcrib[kb]" in todo) == ("ok", "PDF cannot be read", True)
+    assert (level, message, "toolcrib extras add kb" in todo) == ("ok", "PDF cannot be read", True)
 
 
 async def test_a_shared_one_is_looked_at_where_it_is(store_settings):
