@@ -148,6 +148,16 @@ def test_a_person_is_asked_whether_tools_are_to_be_there_twice(toolcrib, cursor,
     assert cursor.read_text() == WRITTEN
 
 
+def test_a_configuration_that_cannot_be_read_keeps_nobody_from_connecting(toolcrib, cursor):
+    """Only from moving servers into it."""
+    toolcrib.config.write_text("[servers\n")
+
+    refused, connected = toolcrib.run("connect", "cursor", "--replace"), toolcrib.run("connect", "cursor")
+
+    assert (refused.returncode, connected.returncode) == (1, 0), refused.stderr + connected.stderr
+    assert "toolcrib.toml:1" in refused.stderr
+
+
 def test_replace_puts_secrets_away_and_shows_none(toolcrib, cursor):
     toolcrib.write()
 

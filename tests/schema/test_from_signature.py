@@ -227,7 +227,9 @@ class Adder:
         return a
 
 
-@pytest.mark.parametrize("function", [Adder(), Adder().method, functools.partial(Adder().method)])
+@pytest.mark.parametrize(
+    "function", [Adder(), Adder().method, functools.partial(Adder().method), functools.partial(Adder())]
+)
 def test_methods_and_callable_objects_are_functions_too(function):
     """``self`` is not a parameter."""
     assert signature_schema(function).input_schema["properties"] == {"a": {"type": "integer"}}

@@ -158,12 +158,17 @@ def read_lock(text: str, where: str) -> Lock:
     try:
         stored = _DECODER.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ConfigError(f"The lock file cannot be read: {error}.", where=where, hint=_REBUILD) from None
+        raise ConfigError(f"The lock file cannot be read: {_reason(error)}.", where=where, hint=_REBUILD) from None
     if stored.version != VERSION:
         reason = f"The lock file has version {stored.version}; this toolcrib reads version {VERSION}."
         raise ConfigError(reason, where=where, hint=_REBUILD)
     records = {name: _to_record(name, record) for name, record in stored.servers.items()}
     return Lock(records, _to_answers(stored.approvals or {}))
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong; of too deep a nesting, each Python says something else."""
+    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)
 
 
 def write_lock(lock: Lock) -> str:
@@ -179,7 +184,7 @@ def read_record(server: str, text: str) -> Record:
         return _to_record(server, _RECORD_DECODER.decode(text))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         hint = "Mend its row in toolcrib.record, or delete it: then every tool of it is accepted anew as it is now."
-        raise ConfigError(f"The record of server {server!r} cannot be read: {error}.", hint=hint) from None
+        raise ConfigError(f"The record of server {server!r} cannot be read: {_reason(error)}.", hint=hint) from None
 
 
 def write_record(record: Record) -> str:

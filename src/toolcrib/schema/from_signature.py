@@ -1,6 +1,7 @@
 """A tool's schema out of a Python function: its signature, its docstring, and types as JSON Schema."""
 
 import datetime
+import functools
 import inspect
 import re
 import types
@@ -310,6 +311,8 @@ class _Reader:
 
     def _resolve_hints(self) -> dict[str, Any]:
         target = inspect.unwrap(self._function)
+        if isinstance(target, functools.partial):  # a routine, to Python 3.14
+            target = target.func
         if not inspect.isroutine(target) and not isinstance(target, type):
             target = getattr(target, "func", None) or type(target).__call__
         try:

@@ -14,7 +14,7 @@ from toolcrib.cli.invoke import Options, Parser, arg, as_json, command
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
-from toolcrib.core.errors import did_you_mean
+from toolcrib.core.errors import ConfigError, did_you_mean
 from toolcrib.core.places import CONFIG_NAME
 from toolcrib.crib.loading import load
 from toolcrib.project.connecting import (
@@ -109,7 +109,7 @@ def _target(options: Options, around: Environment, client: ClientFile) -> Path:
 def _replaced(client: ClientFile, target: Path, options: Options, console: Console) -> list[str] | None:
     """What leaves the client's file, once it is safe in toolcrib's; ``None`` for nothing."""
     around = Environment()
-    others = OtherEntries() if options.keep else other_entries(client, target, around)
+    others = _others(client, target, options, around)
     leaving = list(others.ready) if options.replace else _asked(client, others, options, console)
     if options.replace and others.stays:
         console.say(f"These cannot be taken over and stay: {', '.join(others.stays)}.", "yellow")
@@ -119,6 +119,16 @@ def _replaced(client: ClientFile, target: Path, options: Options, console: Conso
         console.say(f"Taken over into {target}: {', '.join(one.name for one in done if one.state == 'new')}.")
         tell_of_company(done, console)
     return leaving
+
+
+def _others(client: ClientFile, target: Path, options: Options, around: Environment) -> OtherEntries:
+    """What else is in the client's file; where that cannot be told, only ``--replace`` cannot go on."""
+    try:
+        return OtherEntries() if options.keep else other_entries(client, target, around)
+    except ConfigError:
+        if options.replace:
+            raise
+        return OtherEntries()
 
 
 def _asked(client: ClientFile, others: OtherEntries, options: Options, console: Console) -> list[str] | None:
