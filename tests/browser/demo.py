@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -33,6 +34,11 @@ enabled = false
 
 [serve]
 oauth = "builtin"
+
+[kb]
+docs = false
+embedder = "none"
+add_from = ["documents"]
 
 [calls]
 timeout = 600
@@ -147,7 +153,6 @@ def server_table(program: Program, name: str, about: str) -> str:
 def furnish(program: Program, provider: OAuthProvider) -> None:
     """Write the configuration, and let one server turn after its tools were accepted."""
     program.project.mkdir(parents=True)
-    program.env["PYTHONPATH"] = str(SHOP)
     tables = [
         server_table(program, "github", "Issues, pull requests and workflows"),
         server_table(program, "files", "The files of this project"),
@@ -157,9 +162,13 @@ def furnish(program: Program, provider: OAuthProvider) -> None:
         'description = "Orders and customers"\nenv = { DATABASE_URL = "postgres://shop:hunter2@localhost/shop" }',
         f'[servers.tracker]\nurl = "{provider.url}"\ndescription = "Bugs, and who works on them"',
     ]
-    head = 'native = ["demo_tools"]\n\n[connect]\nattempts = 1'
-    program.config.write_text("\n\n".join([head, *tables, REST]))
+    program.config.write_text("\n\n".join(["[connect]\nattempts = 1", *tables, REST]))
     program.run("servers", "refresh")
+    shutil.copytree(SHOP / "documents", program.project / "documents")
+    for name in ("handbook", "notes"):
+        folder = str(program.project / "documents" / name)
+        added = program.run("kb", "add", folder, "--collection", name)
+        assert added.returncode == 0, added.stderr
     (program.home / "faces" / "weather.json").write_text(json.dumps([TURNED, *FACES["weather"][1:]]))
     (program.home / "faces" / "weather.json.more").write_text(json.dumps({"prompts": [TURNED_PROMPT]}))
 

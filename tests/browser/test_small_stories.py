@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import tomllib
 
 import pytest
 import pytest_asyncio
@@ -20,22 +19,6 @@ async def owner(demo, chromium):
         await person.go("/")
         yield person
         assert person.troubles.told == []
-
-
-async def test_servers_of_other_programs_are_taken_over(demo, owner: Person):
-    """What is chosen is written, what is not stays out, and the next look knows."""
-    await owner.go("/servers/import")
-    await expect(owner.page.get_by_text("Claude Desktop")).to_be_visible()
-    await owner.page.get_by_label("time").uncheck()
-    await owner.page.get_by_label("notes").uncheck()
-    await owner.page.get_by_role("button", name="Take over what is chosen").click()
-    await expect(owner.page.locator(".toast")).to_be_visible()
-    await owner.go("/servers/import")
-
-    await expect(owner.page.locator(".candidates li", has_text="linear")).to_contain_text("already here")
-    servers = tomllib.loads(demo.program.config.read_text())["servers"]
-    assert servers["linear"]["url"] == "https://linear.example/mcp"
-    assert "notes" not in servers
 
 
 async def test_a_call_is_seen_while_it_runs_and_ended(demo, owner: Person):
