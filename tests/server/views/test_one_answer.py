@@ -18,7 +18,7 @@ from toolcrib.server.views.servers import server_views
 from toolcrib.server.web.server_rows import server_rows
 from toolcrib.testing import FakeSource, memory_crib
 
-OWN = frozenset({"durationMs", "executionId", "tally"})
+OWN = frozenset({"durationMs", "executionId", "traceId", "tally"})
 """What differs from call to call, or is counted by each process for itself."""
 
 
