@@ -113,6 +113,16 @@ async def test_a_search_answers_in_its_written_shape(kb):
     assert set(found["performance_metrics"]) == {"total_time_ms", "vector_search_time_ms", "bm25_search_time_ms"}
 
 
+async def test_how_many_there_are_is_told_whatever_number_is_wanted(kb):
+    one, all_of_them = [
+        await kb("hybrid_search", query="ants or bees", collection_ids=["*"], top_k=top_k) for top_k in (1, 100)
+    ]
+    totals = {found["query_info"]["total_results"] for found in (one, all_of_them)}
+
+    assert (len(one["results"]), len(all_of_them["results"]) > 1) == (1, True)
+    assert totals == {len(all_of_them["results"])}
+
+
 @pytest.mark.parametrize(
     ("filters", "names"),
     [

@@ -175,7 +175,8 @@ def size_of(result: Result) -> int:
     content = result.mcp.get("content")
     if type(content) is not list:
         return 0
-    return sum(len(block.get("text") or "") for block in content if type(block) is dict)
+    texts = (block.get("text") for block in content if type(block) is dict)
+    return sum(len(text) for text in texts if type(text) is str)
 
 
 def trace_id_of(meta: Mapping[str, Any]) -> str:
