@@ -553,6 +553,7 @@ async def test_the_code_comes_back_with_the_state_and_the_issuer_and_the_query_t
         ({"csrf": "wrong"}, {}, 403),
         ({"csrf": ""}, {}, 403),
         ({}, {"origin": "https://evil.example"}, 403),
+        ({}, {"origin": "http://localhost:1"}, 403),  # may use REST, say
         ({}, {"origin": "null"}, 403),
         ({}, {"sec_fetch_site": "cross-site", "origin": "https://evil.example"}, 403),
         ({"level": "admin"}, {}, 403),
@@ -626,7 +627,7 @@ async def test_somebody_who_was_invited_lets_in_a_client_as_far_as_they_reach_an
         ada = Connecting(Person(serving.server.address), owner.client)
         seen = await ada.person.send("GET", link)
         word = {"word": link.partition("word=")[2]}
-        forged = await ada.person.post("/invite", word, origin="https://evil.example")
+        forged = await ada.person.post("/invite", word, origin="http://localhost:1")  # may use REST, say
         welcome = await ada.person.post("/invite", word, origin=PUBLIC)
         again = await ada.person.post("/invite", word, origin=PUBLIC)
         ada.person.cookie = welcome.headers["set-cookie"].partition(";")[0]
