@@ -138,15 +138,22 @@ def is_document_id(client_id: str) -> bool:
 
 
 class ClientMetadata(msgspec.Struct):
-    """What a client says of itself, in its document or when it registers; what else it says does not matter here."""
+    """What a client says of itself, in its document or when it registers; what else it says does not matter here.
+    Some write ``null`` for what they do not say."""
 
-    client_id: str = ""
-    client_name: str = ""
+    client_id: str | None = None
+    client_name: str | None = None
     redirect_uris: tuple[str, ...] = ()
-    grant_types: tuple[str, ...] = ("authorization_code",)
-    response_types: tuple[str, ...] = ("code",)
-    token_endpoint_auth_method: str = "none"  # noqa: S105 - the name of a method
-    client_secret: str = ""
+    grant_types: tuple[str, ...] | None = None
+    response_types: tuple[str, ...] | None = None
+    token_endpoint_auth_method: str | None = None
+    client_secret: str | None = None
+
+    @property
+    def wants_codes(self) -> bool:
+        """Whether it is content with what is given here; who says nothing is (RFC 7591)."""
+        grants, responses = self.grant_types, self.response_types
+        return (grants is None or "authorization_code" in grants) and (responses is None or "code" in responses)
 
     def checked_uris(self) -> tuple[str, ...]:
         """Its redirect URIs; raises if one of them cannot be."""
@@ -162,9 +169,9 @@ class ClientMetadata(msgspec.Struct):
         return tuple(dict.fromkeys(self.redirect_uris))
 
 
-def shown_name(name: str) -> str:
+def shown_name(name: str | None) -> str:
     """A client's name as people see it: one short line of printable characters."""
-    kept = "".join(character for character in name if character.isprintable())
+    kept = "".join(character for character in name or "" if character.isprintable())
     return " ".join(kept.split())[:NAME_MAX] or "a client without a name"
 
 
@@ -232,7 +239,7 @@ class ClientDirectory:
     def register(self, metadata: ClientMetadata) -> RegisteredClient:
         """A new client; of those that nobody has let in yet, the oldest goes when there are too many. Waits."""
         uris, now = metadata.checked_uris(), self.now()
-        if "authorization_code" not in metadata.grant_types or "code" not in metadata.response_types:
+        if not metadata.wants_codes:
             raise OAuthProblem("invalid_client_metadata", "Only authorization codes are given here.")
         made = RegisteredClient(
             secrets.token_hex(12), now + UNUSED_S, shown_name(metadata.client_name), uris, created=now
