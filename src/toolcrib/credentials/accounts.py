@@ -25,9 +25,9 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import SignInMode
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.credentials.discovery import (
     Discovered,
-    DiscoveryStep,
     OutwardRequests,
     ServerDiscovery,
     sign_in_needed,

@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.credentials.accounts import Account, ServerAccount
-from toolcrib.credentials.discovery import Discovered, DiscoveryStep
+from toolcrib.credentials.discovery import Discovered
 from toolcrib.credentials.issuer import ASK, CLIENT_DOCUMENT, Issuer, TokenWish, configured_client
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
