@@ -267,6 +267,7 @@ READERS = {
     "project/sessions.py": "when a session was opened and used, for people",
     "server/mcp/roaming.py": "when a session was opened, for people",
     "server/app.py": "when it was started, and when news came, for people",
+    "server/views/accounts.py": "whether a token has ended, for people",
     "server/views/calls.py": "how far back somebody looks; when a question was asked, for people",
     "server/views/costs.py": "how far back is counted",
     "server/web/render.py": "when a token is made",
@@ -280,7 +281,6 @@ READERS = {
     "stores/local.py": "when a task changed",
     "stores/postgres/lock.py": "when somebody answered",
     "stores/lockfile.py": "when somebody answered",
-    "server/views/accounts.py": "whether somebody is still signed in, for people",
     "stores/run_files.py": "since when somebody serves, for people",
 }
 

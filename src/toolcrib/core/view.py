@@ -13,6 +13,15 @@ class View(msgspec.Struct, rename="camel"):
     """A value whose names are written in camelCase."""
 
 
+class DiscoveryStep(View):
+    """One question on the way to who lets people in to a server, for those who want to know where it went wrong."""
+
+    what: str
+    url: str
+    outcome: str
+    is_good: bool
+
+
 class NextStep(View):
     """What is done next about a server: by toolcrib if it is to ``wait``, else by a person."""
 

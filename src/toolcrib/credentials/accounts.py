@@ -24,8 +24,9 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import SignInMode
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.credentials.account import Account, account_name, user_of
-from toolcrib.credentials.discovery import Discovered, DiscoveryStep, OutwardRequests, ServerDiscovery
+from toolcrib.credentials.discovery import Discovered, OutwardRequests, ServerDiscovery
 from toolcrib.credentials.issuer import (
     Issuer,
     TokenWish,

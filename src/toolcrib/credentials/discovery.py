@@ -14,6 +14,7 @@ import msgspec
 
 from toolcrib.core.errors import ConfigError, SourceUnavailable
 from toolcrib.core.network import Network
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.credentials.oauth import (
     AuthorizationServer,
     Challenge,
@@ -40,16 +41,6 @@ _JSON = ((b"accept", b"application/json"), (b"user-agent", b"toolcrib"))
 _CLOUD_OWN = ("169.254.", "fe80:", "fd00:ec2:")
 """Where clouds tell machines their secrets: never asked, whatever points there."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveryStep:
-    """One question of a discovery, for people who want to know where it went wrong."""
-
-    what: str
-    url: str
-    outcome: str
-    is_good: bool
 
 
 @dataclass(slots=True)

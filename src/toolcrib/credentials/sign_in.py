@@ -9,9 +9,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.credentials.account import Account
 from toolcrib.credentials.accounts import ServerAccount
-from toolcrib.credentials.discovery import Discovered, DiscoveryStep
+from toolcrib.credentials.discovery import Discovered
 from toolcrib.credentials.issuer import (
     ASK,
     CLIENT_DOCUMENT,

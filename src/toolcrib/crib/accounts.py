@@ -12,13 +12,13 @@ from toolcrib.core.access import Caller, may_operate
 from toolcrib.core.errors import CallerError, ToolcribError, UnknownServer
 from toolcrib.core.kinds import SignInMode
 from toolcrib.core.offers import SecurityLevel
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.crib.servers import Servers
 from toolcrib.stores.paths import Environment
 
 if TYPE_CHECKING:
     from toolcrib.credentials.account import Account
     from toolcrib.credentials.accounts import Accounts, ServerAccount
-    from toolcrib.credentials.discovery import DiscoveryStep
     from toolcrib.credentials.sign_in import BegunSignIn, SignInFlow
 
 CALLBACK_PATH = "/oauth/callback"
@@ -32,7 +32,7 @@ class StrangerProbe:
     """How a server answers somebody who does not say who they are, and what its metadata lead to."""
 
     status: int
-    steps: "tuple[DiscoveryStep, ...]"
+    steps: tuple[DiscoveryStep, ...]
     issuer: str
     problem: str = ""
 
@@ -190,7 +190,7 @@ class ServerSignIns:
 
     async def probe(self, server: str, caller: str = "") -> StrangerProbe:
         """Ask a server as a stranger, and walk from its refusal to its authorization server."""
-        from toolcrib.credentials.discovery import DiscoveryStep, ask_as_stranger
+        from toolcrib.credentials.discovery import ask_as_stranger
 
         config = self.config_of(server)
         account = self._accounts.of(config, caller)
@@ -218,8 +218,7 @@ class ServerSignIns:
         steps = [*probe.steps, *foresee(account, account.discovered, self.public_url), await self._stands(account)]
         return replace(probe, steps=tuple(steps))
 
-    async def _stands(self, account: "ServerAccount") -> "DiscoveryStep":
-        from toolcrib.credentials.discovery import DiscoveryStep
+    async def _stands(self, account: "ServerAccount") -> DiscoveryStep:
 
         found, url = account.account, account.server.url or ""
         if account.mode.is_for_people:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
@@ -23,6 +22,7 @@ from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.knowledge import Collection, CollectionCounts, KnowledgeStore, Stamp
 from toolcrib.core.network import Network
+from toolcrib.core.view import DiscoveryStep
 from toolcrib.crib.backend import find_backend, open_lock
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import audit_place
@@ -35,9 +35,6 @@ from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import Environment, for_network
 from toolcrib.transports.http.dial import parse_proxy, tls_context
 from toolcrib.transports.process.environment import child_environment
-
-if TYPE_CHECKING:
-    from toolcrib.credentials.discovery import DiscoveryStep
 
 NAME_MAX = 64
 TOOLS_MAX = 128
@@ -53,7 +50,7 @@ class HealthCheck:
     subject: str
     message: str
     todo: str = ""
-    steps: "tuple[DiscoveryStep, ...]" = ()
+    steps: tuple[DiscoveryStep, ...] = ()
     """Where it is about a server that people sign in at: each question on the way there, and its answer."""
 
 

@@ -198,7 +198,7 @@ def test_doctor_walks_the_whole_way_and_shows_where_it_ends(program: Program, pr
     checks = [check for check in json.loads(lied.stdout)["checks"] if check["subject"] == "server tracker"]
     assert [check["level"] for check in checks] == ["ok", "fail"]  # its token is still good
     assert "its metadata say that it is 'https://evil.example'" in checks[1]["message"]
-    assert [step["is_good"] for step in checks[1]["steps"]] == [True, True, True, False]
+    assert [step["isGood"] for step in checks[1]["steps"]] == [True, True, True, False]
 
 
 def test_no_token_stands_in_any_file_log_or_answer(program: Program, provider: OAuthProvider):
