@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.catalog import pins
-from toolcrib.catalog.records import Quarantine, ServerShelf
+from toolcrib.catalog.records import AskedElsewhere, Quarantine, ServerShelf
 from toolcrib.catalog.standing import IN_ORDER
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.model import Config, ServerConfig
@@ -15,7 +15,6 @@ from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.kinds import HoldReason
 from toolcrib.core.offers import Tool
-from toolcrib.core.view import Standing
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 
@@ -32,17 +31,17 @@ async def listed(made: MemoryCrib) -> list[str]:
 
 async def test_a_call_is_compared_by_its_own_process_although_another_toolcrib_asks():
     """What the other one's process shows says nothing of the process that the call goes to."""
-    records, asked = MemoryRecords(), []
+    records, asked, there = MemoryRecords(), [], AskedElsewhere(IN_ORDER, "")
     async with memory_crib(FakeSource("files", [tool("read")]), records=records) as made:
         await made.crib.refresh()
     changed = FakeSource("files", [tool("read", "now with a twist")])
 
-    async def ask(name: str) -> Standing:
+    async def ask(name: str) -> AskedElsewhere:
         asked.append(name)
-        return IN_ORDER
+        return there
 
     async with memory_crib(changed, records=records) as made:
-        await made.crib.servers.fresh.follow({"files": IN_ORDER}, ask)
+        await made.crib.servers.fresh.follow({"files": there}, ask)
         result = await made.crib.call("files__read")
 
     assert (result.error.code, changed.calls, asked) == ("TOOL_PERMISSION_DENIED", [], [])
