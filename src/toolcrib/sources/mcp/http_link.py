@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -190,10 +190,12 @@ class HttpLink:
                 choose, account = self._chooser(question, stream), self._account
                 if account is not None and account.usable() is not self._bearer:
                     self._show_bearer(await account.ready())
+                used = self._bearer  # another question may show another one before this is answered
                 response = await self._pool.exchange(self._head_of(question), body, choose)
                 if account is None or response.status not in REFUSALS:
                     return response
-                return await self._send_again(account, response, lambda: self._head_of(question), body, choose)
+                send = self._sender(lambda: self._head_of(question), body, choose)
+                return await send_again(account, response, used, send)
         except StreamCut:
             return None
         except HttpFailure as failure:
@@ -207,28 +209,26 @@ class HttpLink:
         account = self._account
         if account is not None and account.usable() is not self._bearer:
             self._show_bearer(await account.ready())
+        used = self._bearer
         response = await self._pool.exchange(head(), body, choose)
         if account is None or response.status not in REFUSALS:
             return response
-        return await self._send_again(account, response, head, body, choose)
+        return await send_again(account, response, used, self._sender(head, body, choose))
 
-    async def _send_again(
-        self,
-        account: ServerAccount,
-        refused: Response,
-        head: Callable[[], bytes],
-        body: bytes,
-        choose: Choose | None,
-    ) -> Response:
-        async def send(bearer: bytes | None) -> Response:
+    def _sender(
+        self, head: Callable[[], bytes], body: bytes, choose: Choose | None
+    ) -> Callable[[bytes | None], Awaitable[Response]]:
+        """Sends a request once more, with another token."""
+
+        def send(bearer: bytes | None) -> Awaitable[Response]:
             self._show_bearer(bearer)
-            return await self._pool.exchange(head(), body, choose)
+            return self._pool.exchange(head(), body, choose)
 
-        return await send_again(account, refused, self._bearer, send)
+        return send
 
     def _show_bearer(self, bearer: bytes | None) -> None:
-        if bearer != self._bearer:
-            self._bearer = bearer
+        is_other, self._bearer = bearer != self._bearer, bearer
+        if is_other:
             self._renew_heads()
 
     async def _resume(self, question: ServerRequest, stream: AnswerStream) -> None:
