@@ -44,7 +44,7 @@ class RecordStore(Protocol):
 ATTEMPTS_KEPT = 20
 
 
-class Elsewhere(NamedTuple):
+class RunningElsewhere(NamedTuple):
     """What a running toolcrib says of a server."""
 
     standing: Standing
@@ -82,7 +82,7 @@ class ServerShelf:
     """When it is asked again by itself, by the wall clock, if it is."""
     attempts: deque[ServerAttempt] = field(default_factory=lambda: deque(maxlen=ATTEMPTS_KEPT))
     """The last attempts to ask it in this run, the newest at the end."""
-    elsewhere: Elsewhere | None = None
+    elsewhere: RunningElsewhere | None = None
     """How it stands in the toolcrib that runs for the same configuration, where that one is asked instead of it."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""

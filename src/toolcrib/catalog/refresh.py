@@ -13,7 +13,7 @@ from typing import cast
 from toolcrib.catalog.flights import ChangePauses, Flight, Flights, Retries, follow_record
 from toolcrib.catalog.pins import NO_TRUST, FieldTrust, app_definition, app_key, apps_of, is_alike, settle_app
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
-from toolcrib.catalog.records import Elsewhere, Quarantine, RecordStore, ServerShelf, Storing, barred_words
+from toolcrib.catalog.records import RunningElsewhere, Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.catalog.standing import failure_of
 from toolcrib.config.lock import INSTRUCTIONS, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
@@ -54,16 +54,18 @@ class Refresher:
         self._retries = Retries(self._retry)
         self._closed = self._is_behind = False
         self._flights: Flights | None = None
-        self._ask_elsewhere: Callable[[str], Awaitable[Elsewhere]] | None = None
+        self._ask_elsewhere: Callable[[str], Awaitable[RunningElsewhere]] | None = None
 
-    async def follow(self, found: Mapping[str, Elsewhere], ask: Callable[[str], Awaitable[Elsewhere]]) -> None:
+    async def follow(
+        self, found: Mapping[str, RunningElsewhere], ask: Callable[[str], Awaitable[RunningElsewhere]]
+    ) -> None:
         """Have the toolcrib that runs for the same configuration ask these servers, and take over what it finds."""
         self._ask_elsewhere = ask
         records = await self._store.records.read()
         for name in found.keys() & self.shelves.keys():
             self._take_over(self.shelves[name], found[name], records.get(name))
 
-    def _take_over(self, shelf: ServerShelf, found: Elsewhere, record: Record | None) -> None:
+    def _take_over(self, shelf: ServerShelf, found: RunningElsewhere, record: Record | None) -> None:
         """What the running toolcrib says counts, and what it has stored; when to ask again is its own affair."""
         stored = fitting_record(shelf.config, record)
         if follow_record(shelf, stored, self._adopt):
@@ -230,7 +232,7 @@ class Refresher:
         finally:
             self._landed(shelf)
 
-    async def _ask_there(self, shelf: ServerShelf, ask: Callable[[str], Awaitable[Elsewhere]]) -> Record:
+    async def _ask_there(self, shelf: ServerShelf, ask: Callable[[str], Awaitable[RunningElsewhere]]) -> Record:
         """Have the running toolcrib ask; if that is not possible any more, do it here."""
         try:
             found = await ask(shelf.config.name)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import convert
 
-from toolcrib.catalog.records import Elsewhere
+from toolcrib.catalog.records import RunningElsewhere
 from toolcrib.catalog.standing import is_unasked
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import unknown_server
@@ -91,7 +91,7 @@ async def following(crib: Crib, options: Options, console: Console) -> AsyncIter
         return
     remote = Remote(run.url, ByRunFile(run))
 
-    async def ask(name: str) -> Elsewhere:
+    async def ask(name: str) -> RunningElsewhere:
         said = await remote.send("POST", f"{ROOT}/servers/{name}/refresh")
         return _elsewhere(convert(said["server"], type=ServerView))
 
@@ -109,8 +109,8 @@ async def following(crib: Crib, options: Options, console: Console) -> AsyncIter
         await remote.close()
 
 
-def _elsewhere(view: ServerView) -> Elsewhere:
-    return Elsewhere(view, view.last_discovered or "")
+def _elsewhere(view: ServerView) -> RunningElsewhere:
+    return RunningElsewhere(view, view.last_discovered or "")
 
 
 def running_for(options: Options) -> RunFile | None:

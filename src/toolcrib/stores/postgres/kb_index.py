@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import Embedding, SegmentRecord
-from toolcrib.search.hybrid import Elsewhere, NearestEntries
+from toolcrib.search.hybrid import RunningElsewhere, NearestEntries
 from toolcrib.search.lexical import Held
 from toolcrib.stores.postgres.database import read_sql
 from toolcrib.stores.postgres.kb_desk import QueryThreads
@@ -127,11 +127,11 @@ class PgIndex:
 
     def elsewhere(
         self, blocks: Sequence[PostingBlock], alive: Sequence[Mask | None], vectors: Mapping[str, int], size: int
-    ) -> Elsewhere:
+    ) -> RunningElsewhere:
         """How these blocks are searched; by words alone if vectors have no size."""
         terms = Terms(self._reader, self._fleet, blocks)
         meaning = Near(self._reader, self._fleet, Searched(tuple(blocks), tuple(alive), vectors, size))
-        return Elsewhere(terms, meaning if size else None)
+        return RunningElsewhere(terms, meaning if size else None)
 
     async def sizes(self, collection: str) -> set[int]:
         """How long the vectors are that were put aside for a collection."""
