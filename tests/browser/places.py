@@ -59,6 +59,8 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
             Look("tool", "/tools/github__search_issues", "button:has-text('Run')"),
             Look("tool-held", "/tools/weather__forecast", "button:has-text('Accept it as it is now')"),
             Look("tool-json", "/tools/github__create_issue?as=json", "button:has-text('Run')"),
+            Look("tool-nested", "/tools/calendar__book_meeting", "button:has-text('Add one')"),
+            Look("tool-schema", "/tools/github__search_issues?as=schema", "main a:text-is('Form')"),
         ],
         "/resources": [
             Look("resources", "/resources", "input[name=q]"),

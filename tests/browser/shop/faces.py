@@ -23,6 +23,15 @@ REPO = text("Owner and name, like acme/shop", pattern="^[^/]+/[^/]+$")
 STATES = {"enum": ["open", "closed", "all"], "default": "open", "description": "Which ones"}
 WHEN = text("Day and time, like 2026-05-04T09:00")
 
+ROOM = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": text("Which one"),
+        "seats": {"type": "integer", "minimum": 1, "description": "For how many"},
+        "screen": {"type": "boolean", "description": "Whether there must be one"},
+    },
+}
 FACES: dict[str, list[Json]] = {
     "github": [
         offer(
@@ -73,6 +82,7 @@ FACES: dict[str, list[Json]] = {
             title=text("What it is about"),
             start=WHEN,
             people={"type": "array", "items": {"type": "string"}, "description": "Who comes"},
+            rooms={"type": "array", "items": ROOM, "description": "Where, and what must be there"},
         ),
     ],
     "weather": [
