@@ -131,7 +131,7 @@ async def test_no_secret_reaches_a_program_that_uses_the_library(tmp_path, leaky
             for tool in CALLED:
                 arguments = {"a": f"{tool} with {ENV['LEAKY_ENV']}"} if server == "piped" else {}
                 result = await crib.call(f"{server}__{tool}", arguments, channel=channel)
-                seen[f"{server} {tool}"] = f"{call_result(result, '', 0.0)} {result.mcp} {result.error}"
+                seen[f"{server} {tool}"] = f"{call_result(result, ('', ''), 0.0)} {result.mcp} {result.error}"
             shelf = crib.shelves[server]
             seen[f"{server} state"] = repr((shelf.source.status(), shelf.source.log_lines(50), shelf.record))
             seen[f"{server} why"] = repr(crib.explain(f"{server}__tell"))

@@ -51,6 +51,14 @@ async def test_the_function_runs_in_another_process(call):
     assert (await call(jobs.who)).data["pid"] != os.getpid()
 
 
+async def test_what_a_worker_used_is_told_with_its_call(call):
+    """Its processor time, and the most memory it had: an interpreter takes some megabytes."""
+    context = (await call(jobs.who)).request.context
+
+    assert context.cpu_s > 0
+    assert 1_000_000 < context.memory_bytes < 10_000_000_000
+
+
 async def test_what_is_printed_does_not_reach_the_answer(call):
     """By print, by descriptor, by a subprocess."""
     assert (await call(jobs.chatter)).data == "the answer"
