@@ -82,7 +82,7 @@ def test_the_image_is_built_of_what_is_there():
     """A Python that toolcrib is for, files that are not left out, extras and a command that exist."""
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = [*wheel["packages"], *wheel["force-include"], project["project"]["readme"]]
+    needed = [*wheel["only-include"], *wheel["force-include"], project["project"]["readme"]]
     needed += project["project"]["license-files"]
     said, steps = dockerfile(), image_steps()
     python = re.fullmatch(r"python:(3\.\d+)-slim", said["FROM"])

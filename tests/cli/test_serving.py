@@ -197,14 +197,16 @@ def test_a_broken_edit_keeps_what_runs(tiny):
 
 
 def test_logs_are_json_where_nobody_watches(tiny):
-    """Each line has time, level, event and the id of this run."""
+    """Each line has time, level, event and a trace id: that of what it is about, else that of this run."""
     with tiny.serving("serve") as serving:
         serving.tool_names()
         serving.wait_for("tools.discovery.server.success")
         lines = [json.loads(line) for line in serving.output.splitlines() if line.startswith("{")]
 
     assert all({"time", "level", "event", "trace_id"} <= line.keys() for line in lines)
-    assert len({line["trace_id"] for line in lines}) == 1
+    of_discovery = {line["trace_id"] for line in lines if line["event"].startswith("tools.discovery.")}
+    of_run = {line["trace_id"] for line in lines if line["event"].startswith("server.")}
+    assert (len(of_discovery), len(of_run), of_discovery & of_run) == (1, 1, set())
     assert ("tiny", 5) in [(line.get("server"), line.get("tools")) for line in lines]
 
 

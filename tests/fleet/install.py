@@ -17,10 +17,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 PINS = Path(__file__).resolve().parent
+LOCK = PINS.parents[1] / "uv.lock"
 FLEET = (PINS.parents[1] / ".cache" / "fleet").resolve()
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """The first is the same browser without a window, and takes two thirds of the CPU."""
@@ -136,15 +136,15 @@ def _env_part(name: str) -> Part:
 
 
 def _wheels_part() -> Part:
-    """The packages that an installation of toolcrib needs, for an index of our own; what only we need is no part."""
-    pinned_by = f"{platform.python_version()} {_requirements(('yaml',))}"
-    return Part(FLEET / "packages", (PINS / "envs" / "installers.txt",), pinned_by, _fill_wheels)
+    """The packages that an installation of toolcrib needs, for an index of our own."""
+    pins = (LOCK, PINS / "envs" / "installers.txt")
+    return Part(FLEET / "packages", pins, platform.python_version(), _fill_wheels)
 
 
 def _image_part() -> Part:
     """The packages that the container image is built of, and what builds toolcrib itself."""
-    pinned_by = f"{platform.python_version()} {_requirements(IMAGE_EXTRAS)}"
-    return Part(FLEET / "wheels-image", (PINS / "envs" / "building.txt",), pinned_by, _fill_image)
+    pins = (PINS / "envs" / "building.txt", LOCK)
+    return Part(FLEET / "wheels-image", pins, platform.python_version(), _fill_image)
 
 
 def _install(part: Part) -> None:
@@ -201,7 +201,6 @@ def _download(part: Part, extras: tuple[str, ...], *more: str) -> None:
     )
 
 
-@cache
 def _requirements(extras: tuple[str, ...]) -> str:
     """What the lock says that an installation with these extras gets."""
     chosen = [word for extra in extras for word in ("--extra", extra)]
