@@ -17,6 +17,10 @@ TOKEN_MAX = 64 * 1024
 LIFE_MAX_S = 10 * 365 * 86_400.0
 WORDS_MAX = 300
 """Characters of an authorization server's own words that are passed on."""
+EARLY_SHARE, LATEST_SHARE, EARLY_S = 0.75, 0.5, 300.0
+"""A token is renewed after three quarters of its life or five minutes before its end, whichever comes first, but not in
+the first half of its life."""
+JITTER_SHARE = 0.05
 OFFLINE = "offline_access"
 EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
 JWT_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -83,18 +87,6 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
     """What it registered for; empty: it did not say."""
     private_key: str = ""
     is_configured: bool = False
-
-
-EARLY_SHARE, LATEST_SHARE, EARLY_S = 0.75, 0.5, 300.0
-"""A token is renewed after three quarters of its life or five minutes before its end, whichever comes first, but not in
-the first half of its life."""
-JITTER_SHARE = 0.05
-
-
-def renewal_due_s(life_s: float) -> float:
-    """How long after it was given a token is renewed."""
-    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
-    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 class TokenSet(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -292,6 +284,12 @@ def _life_s(said: float | str | None) -> float | None:
     except ValueError:
         return None
     return min(seconds, LIFE_MAX_S) if seconds > 0 else None
+
+
+def renewal_due_s(life_s: float) -> float:
+    """How long after it was given a token is renewed."""
+    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
+    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 def refusal(body: bytes, status: int, issuer: str, step: str, hint: str = "") -> IssuerRefused:
