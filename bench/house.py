@@ -33,11 +33,11 @@ class Measure:
 
 
 MEASURES = (
-    Measure("modules", 540, 450),
-    Measure("lines", 110_000, 62_000),
+    Measure("modules", 535, 450),
+    Measure("lines", 102_500, 62_000),
     Measure("lines of a module (median)", 120, 120, is_least=True),
     Measure("lines of the longest module", 500, 500),
-    Measure("modules with exactly one importer", 120, 100),
+    Measure("modules with exactly one importer", 100, 100),
     Measure("modules in cycles, late and typing imports too", 0, 0),
     Measure("imports inside functions that save no start", 8, 0),
     Measure("public class names used twice or more", 0, 0),

@@ -56,6 +56,6 @@ def test_what_is_exported_can_be_imported_elsewhere(configured):
 
     configured.run("import", "out.json", "--yes")
 
-    assert (
-        json.loads(configured.run("export", "--with-secrets").stdout)["mcpServers"]["api"]["env"]["API_KEY"] == SECRET
-    )
+    again = json.loads(configured.run("export", "--with-secrets").stdout)["mcpServers"]["api"]["env"]["API_KEY"]
+    kept = configured.home / "state" / "toolcrib" / "secrets.json"
+    assert (again, SECRET in configured.config.read_text(), SECRET in kept.read_text()) == ("${API_KEY}", False, True)

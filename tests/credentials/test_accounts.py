@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 import pytest
@@ -68,11 +68,12 @@ def code_of(result: Result) -> str:
 # Whose secrets go where
 
 
+@pytest.mark.parametrize("client_id", ["machine", "https://me.example/client.json"])
 async def test_a_clients_secret_goes_to_the_issuer_it_was_first_used_with_and_to_no_other(
-    wrong: WrongIssuer, around: Environment
+    wrong: WrongIssuer, around: Environment, client_id: str
 ):
     """A server that was taken over names an authorization server of its own; nobody has to be there to notice."""
-    machine = {"mode": SignInMode.CLIENT_CREDENTIALS, "client_id": "machine", "client_secret": "${SECRET}"}
+    machine = {"mode": SignInMode.CLIENT_CREDENTIALS, "client_id": client_id, "client_secret": "${SECRET}"}
     async with open_crib(behind(wrong, **machine), surroundings=around) as crib:
         called = await crib.call("wrong__read", {})
     wrong.issuers, wrong.good = ["two"], {}
@@ -82,7 +83,7 @@ async def test_a_clients_secret_goes_to_the_issuer_it_was_first_used_with_and_to
         meant = await crib.call("wrong__read", {})
 
     assert called.success
-    assert [each.basic for each in wrong.seen("/one/token")] == ["machine:of-one-alone"]
+    assert [each.basic for each in wrong.seen("/one/token")] == [f"{quote(client_id, safe='')}:of-one-alone"]
     assert code_of(refused) == "TOOL_AUTH_REQUIRED"
     assert "was registered at" in str(refused.error)
     assert meant.success, "the owner said that it is right"

@@ -115,6 +115,7 @@ async def test_a_reader_with_a_browser_asks_no_other_machine_and_finds_by_search
         for page in ("index", "getting-started", "reference/commands"):
             await person.go(f"/{page}.html")
             await expect(person.page.locator("h1")).to_be_visible()
+            await person.page.wait_for_load_state("networkidle")  # a worker that is not there yet would be dropped
         await person.page.keyboard.press("/")
         await person.page.keyboard.type("quarantine")
         await expect(person.page.get_by_text("Who may do what").last).to_be_visible()

@@ -219,7 +219,8 @@ async def forget_registration(vault: Vault, client: OAuthClient, error: SourceUn
 async def bind_client(vault: Vault, config: OAuthConfig, url: str, issuer: str) -> None:
     """Hold a client that a person registered to the issuer it was first used with: a server that names another one
     later gets neither its name nor its secret. An ``issuer`` that is configured has the last word."""
-    if not config.client_id or config.issuer or is_document(config.client_id):
+    is_portable = is_document(config.client_id) and not (config.client_secret or config.subject_token)
+    if not config.client_id or config.issuer or is_portable:
         return
     name = f"issuer:{hashlib.sha256(f'{url} {config.client_id}'.encode()).hexdigest()[:32]}"
     known = await vault.get(name, str)

@@ -89,12 +89,6 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
     is_configured: bool = False
 
 
-def renewal_due_s(life_s: float) -> float:
-    """How long after it was given a token is renewed."""
-    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
-    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
-
-
 class TokenSet(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a token endpoint answered."""
 
@@ -290,6 +284,12 @@ def _life_s(said: float | str | None) -> float | None:
     except ValueError:
         return None
     return min(seconds, LIFE_MAX_S) if seconds > 0 else None
+
+
+def renewal_due_s(life_s: float) -> float:
+    """How long after it was given a token is renewed."""
+    due_s = max(life_s * LATEST_SHARE, min(life_s * EARLY_SHARE, life_s - EARLY_S))
+    return due_s - life_s * JITTER_SHARE * random.random()  # noqa: S311 - so that replicas do not all come at once
 
 
 def refusal(body: bytes, status: int, issuer: str, step: str, hint: str = "") -> IssuerRefused:

@@ -15,6 +15,7 @@ from toolcrib.catalog.merge import configured_view, native_view
 from toolcrib.catalog.pins import APP_SCHEME
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.standing import failure_on
 from toolcrib.config.rules import is_stricter_policy
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, Caller, decide, may_know
@@ -29,7 +30,7 @@ from toolcrib.core.errors import (
     UnknownTool,
 )
 from toolcrib.core.events import Event
-from toolcrib.core.kinds import DiscoveryStatus, PinMode, Policy
+from toolcrib.core.kinds import DiscoveryStatus, FailureKind, PinMode, Policy
 from toolcrib.core.names import SEPARATOR, check_exposed_name, climbs_out, plain_uri, split_name
 from toolcrib.core.offers import (
     ASKED_OF,
@@ -251,7 +252,8 @@ def _not_found_at(shelf: ServerShelf) -> SourceUnavailable:
     status, trouble = shelf.source.status(), shelf.trouble
     if isinstance(trouble, SignInNeeded):
         return SignInNeeded(trouble.message, hint=trouble.hint, details=trouble.details)
-    kind = SignInNeeded if status.details.get("sign_in") else SourceUnavailable
+    wants_sign_in = failure_on(shelf.record).kind is FailureKind.SIGN_IN  # the record may be of another process
+    kind = SignInNeeded if wants_sign_in or status.details.get("sign_in") else SourceUnavailable
     return kind(status.error or shelf.record.error, details=status.details)
 
 
