@@ -534,3 +534,17 @@ async def test_nobody_to_renew_with_means_that_somebody_signs_in(wrong: WrongIss
     await machine.tasks.close()
 
     assert wrong.seen("/one/token") == []
+
+
+async def test_a_line_to_the_issuer_that_is_cut_is_no_lost_call(wrong: WrongIssuer, around: Environment):
+    """Else a call that its server refused, and so never carried out, would be told as one that may have run."""
+    machine = Machine(wrong, around)
+    await machine.keep(wrong)
+    wrong.answers["/one/token"] = cut
+    with pytest.raises(SourceUnavailable) as caught:
+        await machine.account.after_refusal(b"Bearer first", Challenge("invalid_token"))
+    machine.account.close()
+    await machine.tasks.close()
+
+    assert type(caught.value) is SourceUnavailable
+    assert len(wrong.seen("/one/token")) == 1

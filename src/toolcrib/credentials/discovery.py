@@ -69,7 +69,10 @@ class OutwardRequests:
     async def get(self, url: str) -> tuple[int, bytes]:
         """What is at an address: its status and body."""
         limits = FetchLimits(DOCUMENT_MAX, self._timeout_s, await self._may_reach(url), self.network, check_url)
-        found = await fetch(url, _JSON, limits)
+        try:
+            found = await fetch(url, _JSON, limits)
+        except HttpFailure as failure:
+            raise _not_reached(failure) from None
         return found.status, found.body
 
     async def post(self, url: str, body: bytes, headers: Headers, content_type: bytes) -> Response:
@@ -85,6 +88,8 @@ class OutwardRequests:
         except TimeoutError:
             said = f"{clean_words(url)[:100]} did not answer within {self._timeout_s * POST_TIMES:g} s."
             raise SourceUnavailable(said) from None
+        except HttpFailure as failure:
+            raise _not_reached(failure) from None
         finally:
             await pool.close()
 
@@ -93,6 +98,11 @@ class OutwardRequests:
             self._is_inside = await _is_inside(self._url)
         is_trusted = self._is_inside or (bool(self._trusted) and urlsplit(url).hostname == self._trusted)
         return _anything_but_clouds if is_trusted else is_public
+
+
+def _not_reached(failure: HttpFailure) -> SourceUnavailable:
+    """The same as trouble with an authorization server: who waits for the MCP server has not lost that one."""
+    return SourceUnavailable(failure.message, hint=failure.hint)
 
 
 async def _is_inside(url: str) -> bool:
