@@ -26,6 +26,7 @@ def offered(name, schema):
 @pytest.mark.parametrize("name", DIALECTS)
 @settings(max_examples=250, deadline=None)
 @given(seed=SEEDS)
+@example(seed=1964304)
 def test_a_view_is_legal_and_takes_all_that_the_tool_takes(name, seed):
     """Never less than the original; what it lets through besides is caught by the check, with words to act on."""
     random = Random(seed)

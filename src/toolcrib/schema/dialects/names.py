@@ -115,7 +115,10 @@ def view_with_names(
     names = NameTable.of(view.schema.get("properties", ()), rule)
     if names.is_plain:
         return view, None
-    view = reduce_schema(schema, replace(subset, root_without=subset.root_without | _BY_NAME))
+    without = subset.root_without | _BY_NAME
+    if "patternProperties" in schema or "patternProperties" in view.schema:
+        without |= {"additionalProperties"}  # without the patterns it would count for too many
+    view = reduce_schema(schema, replace(subset, root_without=without))
     return replace(view, schema=_renamed(view.schema, names)), names
 
 
