@@ -11,8 +11,6 @@ import pytest
 from tests.cli.program import TINY
 from tests.fleet.running import until
 
-from toolcrib.catalog.search import LEAST
-
 
 def test_ls_asks_servers_nobody_has_asked(tiny):
     """The first listing discovers, and remembers; the second one starts nothing."""
@@ -47,12 +45,12 @@ def test_ls_names_the_tools_a_provider_would_refuse(tiny, tmp_path):
 
 
 def test_find_shows_the_tool_for_a_purpose_as_a_line_to_call_it_from(tiny):
-    """Servers nobody has asked are asked; the JSON has scores."""
+    """Servers nobody has asked are asked; the JSON has scores, and nothing that only happens to be there."""
     result = tiny.run("find", "give", "my", "arguments", "back")
     found = tiny.json("find", "give my arguments back", "--limit", "2")
 
     assert result.stdout.splitlines()[0] == ("tiny__echo(text: str, times?: int, extra?: {}) - Give the arguments back")
-    assert [(entry["name"], LEAST < entry["score"] <= 1) for entry in found] == [("tiny__echo", True)]
+    assert [(entry["name"], 0.4 < entry["score"] <= 1) for entry in found] == [("tiny__echo", True)]
 
 
 PROFILE = """
